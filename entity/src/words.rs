@@ -29,7 +29,10 @@ pub enum Status {
 impl Status {
     /// Whether workers are done with it (LOCK-8).
     pub fn is_final(self) -> bool {
-        matches!(self, Self::Published | Self::Failed | Self::Missed | Self::Canceled)
+        matches!(
+            self,
+            Self::Published | Self::Failed | Self::Missed | Self::Canceled
+        )
     }
 }
 

@@ -1,0 +1,58 @@
+//! Evidence is never thrown away: a receipt that arrives after the lock was lost (SETTLE-4).
+
+use api_client::Receipt;
+use entity::publication::Column;
+use entity::{Status, attempt};
+use sea_orm::{ColumnTrait, Condition, DbErr, EntityTrait, PaginatorTrait, QueryFilter};
+
+use super::Locks;
+use super::fence::hold;
+use super::journal::{self, Entry};
+use super::lease::LockRef;
+use super::transition;
+use crate::retry;
+
+/// What became of a late receipt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adopted {
+    /// The publication is published.
+    Published,
+    /// Another worker holds it; it will be published when that lock ends.
+    Noted,
+    /// An earlier call for the same lock had stored it.
+    Before,
+    /// The publication does not exist any more.
+    Gone,
+}
+
+impl Locks {
+    /// Stores the receipt of a former holder of `lock`: unfenced, the one exception to LOCK-4 and
+    /// LOCK-8. It may be repeated until it has landed.
+    pub async fn late_receipt(&self, lock: LockRef, receipt: &Receipt) -> Result<Adopted, DbErr> {
+        retry::on_contention(|| self.adopt(lock, receipt)).await
+    }
+
+    async fn adopt(&self, lock: LockRef, receipt: &Receipt) -> Result<Adopted, DbErr> {
+        let tx = self.db.begin().await?;
+        let row = Condition::all().add(Column::Id.eq(lock.publication_id));
+        let Some(held) = hold(&tx, row).await?.pop() else {
+            return Ok(Adopted::Gone);
+        };
+        let stored = attempt::Entity::find()
+            .filter(attempt::Column::ExecutionLockId.eq(lock.lock_id))
+            .count(&tx)
+            .await?;
+        if stored > 0 {
+            return Ok(Adopted::Before);
+        }
+        let step = transition::adopt(&held.publication, receipt, held.db_now);
+        let adopted = match step.publication.status {
+            Status::Published => Adopted::Published,
+            _ => Adopted::Noted,
+        };
+        let entry = Entry::by_former_holder(&held.publication, step, lock, self.worker_id);
+        journal::write(&tx, &[entry], held.db_now).await?;
+        tx.commit().await?;
+        Ok(adopted)
+    }
+}

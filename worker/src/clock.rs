@@ -37,7 +37,7 @@ pub fn db_now_minus(backend: DbBackend, before: Duration) -> SimpleExpr {
 pub fn db_now_plus_ms(backend: DbBackend, ms: SimpleExpr) -> SimpleExpr {
     match backend {
         DbBackend::Sqlite => Expr::cust_with_exprs(
-            format!("strftime('{SQLITE_INSTANT}', 'now', ($1 / 1000.0) || ' seconds')"),
+            format!("strftime('{SQLITE_INSTANT}', 'now', (? / 1000.0) || ' seconds')"),
             [ms],
         ),
         _ => Expr::cust_with_exprs(

@@ -47,10 +47,13 @@ impl Locks {
         }
         let backend = self.db.backend();
         let (with, ids) = pick(backend, &self.policy, batch.channel_id, batch.limit);
-        let update = self.acquisition(Phase::Preparing, batch.lease);
         let update = match batch.mark {
-            Some(replay) => mark::set_mark(update, backend, replay),
-            None => update,
+            Some(replay) => mark::set_mark(
+                self.acquisition(Phase::Committing, batch.lease),
+                backend,
+                replay,
+            ),
+            None => self.acquisition(Phase::Preparing, batch.lease),
         };
         let update = only_picked(update, backend, with, ids)
             .filter(claimable(backend, &self.policy))

@@ -2,8 +2,8 @@
 
 use api_client::Receipt;
 use entity::publication::Column;
-use entity::{Status, attempt};
-use sea_orm::{ColumnTrait, Condition, DbErr, EntityTrait, PaginatorTrait, QueryFilter};
+use entity::{Outcome, Status, attempt};
+use sea_orm::{ColumnTrait, Condition, DbErr, EntityTrait, QueryFilter};
 
 use super::Locks;
 use super::fence::hold;
@@ -38,11 +38,14 @@ impl Locks {
         let Some(held) = hold(&tx, row).await?.pop() else {
             return Ok(Adopted::Gone);
         };
-        let stored = attempt::Entity::find()
+        let last_word = attempt::Entity::find()
             .filter(attempt::Column::ExecutionLockId.eq(lock.lock_id))
-            .count(&tx)
+            .one(&tx)
             .await?;
-        if stored > 0 {
+        if last_word
+            .as_ref()
+            .is_some_and(|word| brings_receipt(word.outcome))
+        {
             return Ok(Adopted::Before);
         }
         let step = transition::adopt(&held.publication, receipt, held.db_now);
@@ -50,9 +53,23 @@ impl Locks {
             Status::Published => Adopted::Published,
             _ => Adopted::Noted,
         };
-        let entry = Entry::by_former_holder(&held.publication, step, lock, self.worker_id);
+        let entry = Entry::by_former_holder(
+            &held.publication,
+            step,
+            lock,
+            self.worker_id,
+            last_word.is_none(),
+        );
         journal::write(&tx, &[entry], held.db_now).await?;
         tx.commit().await?;
         Ok(adopted)
     }
+}
+
+/// Whether an attempt with this outcome has stored its lock's receipt.
+fn brings_receipt(outcome: Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::Published | Outcome::Reconciled | Outcome::LateReceipt
+    )
 }

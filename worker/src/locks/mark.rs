@@ -188,7 +188,12 @@ impl Locks {
                 .filter(|(_, r)| *r == replay)
                 .map(|(lock, _)| *lock)
                 .collect();
-            let update = set_mark(Entity::update_many(), backend, replay).filter(fenced(&locks));
+            let update = set_mark(
+                Entity::update_many().col_expr(Column::Phase, Expr::val(Phase::Committing)),
+                backend,
+                replay,
+            )
+            .filter(fenced(&locks));
             update.exec(&tx).await?;
         }
         tx.commit().await?;
@@ -207,7 +212,7 @@ fn replays(accepted: &[(LockRef, Replay)]) -> Vec<Replay> {
     replays
 }
 
-/// The columns of the mark. What an earlier mark set stays: the doubt, and the end of the time in
+/// The columns of the mark, but for the phase. What an earlier mark set stays: the doubt, and the end of the time in
 /// which it can be repeated, begin with the first commit.
 pub(super) fn set_mark(
     update: UpdateMany<Entity>,
@@ -217,12 +222,10 @@ pub(super) fn set_mark(
     let kept = |column: Column, otherwise: SimpleExpr| {
         SimpleExpr::from(Func::coalesce([Expr::col(column), otherwise]))
     };
-    let update = update
-        .col_expr(Column::Phase, Expr::val(Phase::Committing))
-        .col_expr(
-            Column::CommitStartedAt,
-            kept(Column::CommitStartedAt, clock::db_now(backend)),
-        );
+    let update = update.col_expr(
+        Column::CommitStartedAt,
+        kept(Column::CommitStartedAt, clock::db_now(backend)),
+    );
     match replay {
         Replay::Never => update,
         Replay::For(window) => update.col_expr(

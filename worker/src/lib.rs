@@ -1,3 +1,4 @@
 //! .
 
+pub mod seal;
 pub mod settings;

@@ -12,7 +12,7 @@ const PREFIX: &str = "PUNCTUAL_";
 
 /// Variables with our prefix that are no settings: the sealing key is never one, so that no
 /// settings file or flag can hold it.
-const OTHER_VARIABLES: [&str; 1] = ["PUNCTUAL_KEY"];
+const OTHER_VARIABLES: [&str; 1] = [crate::seal::KEY_VARIABLE];
 
 /// A setting's value as somebody wrote it.
 #[derive(Clone)]

@@ -1,4 +1,5 @@
 //! .
 
+pub mod media;
 pub mod seal;
 pub mod settings;

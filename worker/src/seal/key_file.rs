@@ -4,9 +4,10 @@
 //! a lost login on every channel.
 
 use super::key::{Key, KeyError, parse_keys};
-use std::fs::{DirBuilder, File};
+use crate::settings::{create_folder, sync_folder};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use zeroize::Zeroizing;
@@ -86,24 +87,6 @@ fn stage(data_dir: &Path, keys: &[Key]) -> Result<NamedTempFile, KeyError> {
         Ok(file)
     };
     write().map_err(|error| refused(data_dir, error))
-}
-
-fn create_folder(data_dir: &Path) -> io::Result<()> {
-    if data_dir.is_dir() {
-        return Ok(());
-    }
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(data_dir)?;
-    match data_dir.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => sync_folder(parent),
-        _ => sync_folder(Path::new(".")),
-    }
-}
-
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }
 
 fn path_in(data_dir: &Path) -> PathBuf {

@@ -3,6 +3,9 @@
 pub mod clock;
 pub mod database;
 pub mod locks;
+pub mod media;
+pub mod seal;
+pub mod settings;
 
 mod retry;
 mod text;

@@ -6,6 +6,8 @@ pub mod locks;
 pub mod media;
 pub mod seal;
 pub mod settings;
+pub mod telemetry;
+pub mod workers;
 
 mod retry;
 mod text;

@@ -3,3 +3,4 @@
 pub mod media;
 pub mod seal;
 pub mod settings;
+pub mod when;

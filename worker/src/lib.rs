@@ -1,6 +1,12 @@
-//! .
+//! Punctual's engine: execution locks, the worker, and the `punctual` command.
 
+pub mod clock;
+pub mod database;
+pub mod locks;
 pub mod media;
 pub mod seal;
 pub mod settings;
 pub mod when;
+
+mod retry;
+mod text;

@@ -1,1 +1,18 @@
-//! .
+//! The tables of Punctual as SeaORM entities, and the words their columns may hold.
+//!
+//! No queries live here: what a row *is* belongs to this crate, what is done with it to `worker`.
+
+pub mod asset;
+pub mod attempt;
+pub mod channel;
+pub mod checkpoint;
+pub mod event;
+pub mod job;
+pub mod post;
+pub mod processing_lock;
+pub mod publication;
+pub mod worker;
+
+mod words;
+
+pub use words::{EventKind, Outcome, Phase, Status};

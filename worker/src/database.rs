@@ -1,0 +1,105 @@
+//! Connections: as durable as the database can make them, one writer on SQLite, a heartbeat lane of
+//! its own on PostgreSQL.
+
+use std::time::Duration;
+
+use sea_orm::sqlx::{self, Executor};
+use sea_orm::{
+    ConnectOptions, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
+    SqliteTransactionMode, TransactionOptions, TransactionTrait,
+};
+
+/// How long a connection may lie idle before it is asked whether it still lives.
+const PING_AFTER_IDLE: Duration = Duration::from_secs(30);
+/// How long a task waits for a free connection, or for the server to answer a new one.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long SQLite waits for another process's write before it reports contention.
+const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The database, as two lanes: one for work, one that a heartbeat never shares (BEAT-1).
+#[derive(Clone, Debug)]
+pub struct Database {
+    work: DatabaseConnection,
+    heartbeat: DatabaseConnection,
+}
+
+impl Database {
+    /// Connects to `url` with at most `connections` for work.
+    ///
+    /// On SQLite there is one connection for everything: its busy lock is unfair, so one writer per
+    /// process is also the fastest, and every write is short.
+    pub async fn connect(url: &str, connections: u32) -> Result<Self, DbErr> {
+        let mut options = ConnectOptions::new(url);
+        options
+            .sqlx_logging(false)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .connect_timeout(ACQUIRE_TIMEOUT)
+            .test_before_acquire_if_idle_for(PING_AFTER_IDLE)
+            .map_sqlx_postgres_pool_opts(|pool| {
+                pool.after_connect(|connection, _| {
+                    Box::pin(async move {
+                        // TWICE-8: a mark that a crash could undo is no mark.
+                        connection.execute("SET synchronous_commit = on").await?;
+                        Ok(())
+                    })
+                })
+            })
+            .map_sqlx_sqlite_opts(|sqlite| {
+                use sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
+                sqlite
+                    .journal_mode(SqliteJournalMode::Wal)
+                    .synchronous(SqliteSynchronous::Full)
+                    .busy_timeout(SQLITE_BUSY_TIMEOUT)
+                    .foreign_keys(true)
+            });
+        if url.starts_with("sqlite:") {
+            options
+                .max_connections(1)
+                .min_connections(1)
+                .idle_timeout(None)
+                .max_lifetime(None);
+            let work = sea_orm::Database::connect(options).await?;
+            return Ok(Self {
+                heartbeat: work.clone(),
+                work,
+            });
+        }
+        let mut lane = options.clone();
+        lane.max_connections(1);
+        options.max_connections(connections);
+        Ok(Self {
+            work: sea_orm::Database::connect(options).await?,
+            heartbeat: sea_orm::Database::connect(lane).await?,
+        })
+    }
+
+    /// The lane for work.
+    pub fn work(&self) -> &DatabaseConnection {
+        &self.work
+    }
+
+    /// The lane that renews leases, never queued behind work on PostgreSQL.
+    pub fn heartbeat(&self) -> &DatabaseConnection {
+        &self.heartbeat
+    }
+
+    /// Which engine it is.
+    pub fn backend(&self) -> DbBackend {
+        self.work.get_database_backend()
+    }
+
+    /// Begins a transaction that will write.
+    pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, DbErr> {
+        begin_write(&self.work).await
+    }
+}
+
+/// Begins a transaction that will write: IMMEDIATE on SQLite, where upgrading a read to a write
+/// fails at once whatever the busy timeout.
+pub(crate) async fn begin_write(db: &DatabaseConnection) -> Result<DatabaseTransaction, DbErr> {
+    db.begin_with_options(TransactionOptions {
+        sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
+        ..Default::default()
+    })
+    .await
+}

@@ -1,0 +1,129 @@
+//! The statements all lock writes are made of: rows picked and locked in a definite order, and an
+//! `update_many` on exactly those that repeats the conditions.
+
+use chrono::{DateTime, Utc};
+use entity::publication::{self, Column, Entity};
+use sea_orm::sea_query::{
+    Alias, CommonTableExpression, Expr, ExprTrait, LockType, Query, SelectStatement, SimpleExpr,
+    WithClause,
+};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, DbBackend, DbErr, EntityTrait, FromQueryResult, Order,
+    QueryFilter, QueryOrder, QuerySelect, QueryTrait, UpdateMany,
+};
+
+use super::lease::LockRef;
+use crate::clock;
+
+/// A row under lock in the current transaction, and the database's clock when it was locked.
+#[derive(Debug, FromQueryResult)]
+pub(super) struct Held {
+    #[sea_orm(nested)]
+    pub(super) publication: publication::Model,
+    pub(super) db_now: DateTime<Utc>,
+}
+
+/// The condition "one of these locks is still in force": id, lock id and version (LOCK-4).
+pub(super) fn fenced(locks: &[LockRef]) -> Condition {
+    let triples = Query::select()
+        .columns(["column1", "column2", "column3"])
+        .from_values(
+            locks
+                .iter()
+                .map(|lock| (lock.publication_id, lock.lock_id, lock.version)),
+            "held",
+        )
+        .to_owned();
+    Condition::all()
+        // Said apart, because it is what the primary key can answer.
+        .add(Column::Id.is_in(locks.iter().map(|lock| lock.publication_id)))
+        .add(
+            Expr::tuple([
+                column(Column::Id),
+                column(Column::ExecutionLockId),
+                column(Column::ExecutionVersion),
+            ])
+            .in_subquery(triples),
+        )
+}
+
+/// Locks the matching rows in id order (LOCK-9) and reads them.
+pub(super) async fn hold(
+    tx: &impl ConnectionTrait,
+    condition: Condition,
+) -> Result<Vec<Held>, DbErr> {
+    Entity::find()
+        .filter(condition)
+        .column_as(clock::db_now(tx.get_database_backend()), "db_now")
+        .order_by_asc(Column::Id)
+        .lock_exclusive()
+        .into_model()
+        .all(tx)
+        .await
+}
+
+/// Restricts `update` to the rows that the `with` clause locked and `ids` chose among them.
+///
+/// The choice reaches the update as one array (PostgreSQL) or one list (SQLite): a plain
+/// `IN (SELECT … LIMIT n)` may be run again for each row, and then takes more than n.
+pub(super) fn only_picked(
+    mut update: UpdateMany<Entity>,
+    backend: DbBackend,
+    with: WithClause,
+    ids: SelectStatement,
+) -> UpdateMany<Entity> {
+    QueryTrait::query(&mut update).with_cte(with);
+    update.filter(match backend {
+        DbBackend::Sqlite => Column::Id.in_subquery(ids),
+        _ => Expr::cust_with_exprs("$1 = ANY(ARRAY $2)", [column(Column::Id), scalar(ids)]),
+    })
+}
+
+/// Restricts `update` to the matching rows, locked in id order before the first is written
+/// (LOCK-9: two writers that meet never wait for each other in a circle).
+pub(super) fn only_in_id_order(
+    update: UpdateMany<Entity>,
+    backend: DbBackend,
+    condition: Condition,
+) -> UpdateMany<Entity> {
+    let pick = Query::select()
+        .column(Column::Id.as_column_ref())
+        .from(Entity)
+        .cond_where(condition)
+        .order_by(Column::Id.as_column_ref(), Order::Asc)
+        .lock(LockType::Update)
+        .to_owned();
+    let with = WithClause::new()
+        .cte(materialized("picked", pick))
+        .to_owned();
+    only_picked(
+        update,
+        backend,
+        with,
+        Query::select().column("id").from("picked").to_owned(),
+    )
+}
+
+/// A part of a WITH clause that runs exactly once.
+pub(super) fn materialized(name: &'static str, query: SelectStatement) -> CommonTableExpression {
+    CommonTableExpression::new()
+        .table_name(name)
+        .materialized(true)
+        .query(query)
+        .to_owned()
+}
+
+/// A sub-select used as a value.
+pub(super) fn scalar(query: SelectStatement) -> SimpleExpr {
+    SimpleExpr::SubQuery(None, Box::new(query.into()))
+}
+
+/// A column, with its table's name: most statements here join.
+pub(super) fn column(column: Column) -> SimpleExpr {
+    Expr::col(column.as_column_ref())
+}
+
+/// The `n`-th value (from 1) of a row of the VALUES list that is joined as `new`.
+pub(super) fn new_value(n: usize) -> SimpleExpr {
+    Expr::col((Alias::new("new"), Alias::new(format!("column{n}"))))
+}

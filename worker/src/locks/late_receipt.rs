@@ -1,0 +1,75 @@
+//! Evidence is never thrown away: a receipt that arrives after the lock was lost (SETTLE-4).
+
+use api_client::Receipt;
+use entity::publication::Column;
+use entity::{Outcome, Status, attempt};
+use sea_orm::{ColumnTrait, Condition, DbErr, EntityTrait, QueryFilter};
+
+use super::Locks;
+use super::fence::hold;
+use super::journal::{self, Entry};
+use super::lease::LockRef;
+use super::transition;
+use crate::retry;
+
+/// What became of a late receipt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adopted {
+    /// The publication is published.
+    Published,
+    /// Another worker holds it; it will be published when that lock ends.
+    Noted,
+    /// An earlier call for the same lock had stored it.
+    Before,
+    /// The publication does not exist any more.
+    Gone,
+}
+
+impl Locks {
+    /// Stores the receipt of a former holder of `lock`: unfenced, the one exception to LOCK-4 and
+    /// LOCK-8. It may be repeated until it has landed.
+    pub async fn late_receipt(&self, lock: LockRef, receipt: &Receipt) -> Result<Adopted, DbErr> {
+        retry::on_contention(|| self.adopt(lock, receipt)).await
+    }
+
+    async fn adopt(&self, lock: LockRef, receipt: &Receipt) -> Result<Adopted, DbErr> {
+        let tx = self.db.begin().await?;
+        let row = Condition::all().add(Column::Id.eq(lock.publication_id));
+        let Some(held) = hold(&tx, row).await?.pop() else {
+            return Ok(Adopted::Gone);
+        };
+        let last_word = attempt::Entity::find()
+            .filter(attempt::Column::ExecutionLockId.eq(lock.lock_id))
+            .one(&tx)
+            .await?;
+        if last_word
+            .as_ref()
+            .is_some_and(|word| brings_receipt(word.outcome))
+        {
+            return Ok(Adopted::Before);
+        }
+        let step = transition::adopt(&held.publication, receipt, held.db_now);
+        let adopted = match step.publication.status {
+            Status::Published => Adopted::Published,
+            _ => Adopted::Noted,
+        };
+        let entry = Entry::by_former_holder(
+            &held.publication,
+            step,
+            lock,
+            self.worker_id,
+            last_word.is_none(),
+        );
+        journal::write(&tx, &[entry], held.db_now).await?;
+        tx.commit().await?;
+        Ok(adopted)
+    }
+}
+
+/// Whether an attempt with this outcome has stored its lock's receipt.
+fn brings_receipt(outcome: Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::Published | Outcome::Reconciled | Outcome::LateReceipt
+    )
+}

@@ -1,0 +1,339 @@
+//! The mark: durable before the first byte of the one irreversible call (TWICE-3).
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use entity::publication::{Column, Entity};
+use entity::{Phase, channel, publication};
+use sea_orm::sea_query::{Expr, Func, SimpleExpr};
+use sea_orm::{
+    ColumnTrait, Condition, DatabaseTransaction, DbBackend, DbErr, EntityTrait, QueryFilter,
+    QueryOrder, QuerySelect, UpdateMany,
+};
+use uuid::Uuid;
+
+use super::Locks;
+use super::fence::{Held, fenced, hold};
+use super::lease::{Claim, LockRef};
+use crate::{clock, retry};
+
+/// For how long repeating the same commit is harmless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// It is not.
+    Never,
+    /// For this long after the first one.
+    For(Duration),
+    /// For ever.
+    Forever,
+}
+
+/// `replay_until` of a commit that may be repeated for ever. Not PostgreSQL's `infinity`, which
+/// chrono cannot read.
+pub(super) const FOREVER: &str = "9999-12-31T00:00:00+00:00";
+
+/// A claim that is about to commit.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark<'a> {
+    /// The claim.
+    pub claim: &'a Claim,
+    /// For how long its commit may be repeated.
+    pub replay: Replay,
+    /// Whether it is the one probe of an open circuit: the channel's `not_before` was moved for it
+    /// and does not hold it back (CHAN-2).
+    pub probe: bool,
+}
+
+/// The proof that a mark is durable; a commit takes one.
+#[derive(Debug)]
+pub struct CommitPermit {
+    lock: LockRef,
+    commit_started_at: DateTime<Utc>,
+}
+
+impl CommitPermit {
+    /// The lock it was given for.
+    pub fn lock(&self) -> LockRef {
+        self.lock
+    }
+
+    /// When the first commit of the publication was marked.
+    pub fn commit_started_at(&self) -> DateTime<Utc> {
+        self.commit_started_at
+    }
+}
+
+/// Why a commit must not start.
+#[derive(Debug, thiserror::Error)]
+pub enum MarkRefused {
+    /// Another worker has the lock, or the lease ran out.
+    #[error("the lease was lost")]
+    LeaseLost,
+    /// A late receipt says that the platform has it already (SETTLE-4).
+    #[error("the platform has accepted it already")]
+    Accepted,
+    /// An earlier commit may have been accepted, and repeating it is no longer harmless.
+    #[error("an earlier commit may be live and can no longer be repeated safely")]
+    ReplayEnded,
+    /// The channel is paused.
+    #[error("the channel is paused")]
+    Paused,
+    /// The channel was told to wait.
+    #[error("the channel waits for another {0:?}")]
+    NotBefore(Duration),
+    /// Another publication has the channel's current slot.
+    #[error("the channel's next slot is free in {0:?}")]
+    SlotTaken(Duration),
+    /// The database could not be asked.
+    #[error(transparent)]
+    Database(#[from] DbErr),
+}
+
+impl Claim {
+    /// The permit of a claim that was taken as the mark (TWICE-3), if it may commit.
+    ///
+    /// A claim that is not the mark yet has to be [marked](Locks::mark).
+    pub fn permit(&self, request_timeout: Duration) -> Option<Result<CommitPermit, MarkRefused>> {
+        let publication = self.publication();
+        let started = publication.commit_started_at?;
+        if self.phase() != Phase::Committing {
+            return None;
+        }
+        let now = publication.execution_locked_at?;
+        Some(if replay_ended(publication, now, request_timeout) {
+            Err(MarkRefused::ReplayEnded)
+        } else {
+            Ok(CommitPermit {
+                lock: self.lock(),
+                commit_started_at: started,
+            })
+        })
+    }
+}
+
+impl Locks {
+    /// Marks claims as committing, and answers for each of them.
+    ///
+    /// In the same short transaction it reserves the slot of a paced channel and sees that the
+    /// channel is open (CHAN-1). Several claims share one transaction; where that fails, each is
+    /// tried alone (SETTLE-5).
+    pub async fn mark(&self, marks: &[Mark<'_>]) -> Vec<Result<CommitPermit, MarkRefused>> {
+        if marks.is_empty() {
+            return Vec::new();
+        }
+        match retry::on_contention(|| self.mark_together(marks)).await {
+            Ok(permits) => permits,
+            Err(error) if marks.len() > 1 && retry::is_refusal(&error) => {
+                let mut permits = Vec::with_capacity(marks.len());
+                for one in marks.chunks(1) {
+                    match retry::on_contention(|| self.mark_together(one)).await {
+                        Ok(permit) => permits.extend(permit),
+                        Err(error) => permits.push(Err(error.into())),
+                    }
+                }
+                permits
+            }
+            Err(error) => marks.iter().map(|_| Err(error.clone().into())).collect(),
+        }
+    }
+
+    async fn mark_together(
+        &self,
+        marks: &[Mark<'_>],
+    ) -> Result<Vec<Result<CommitPermit, MarkRefused>>, DbErr> {
+        let backend = self.db.backend();
+        let tx = self.db.begin().await?;
+        let mut channels = hold_channels(&tx, marks).await?;
+        let locks: Vec<LockRef> = marks.iter().map(|mark| mark.claim.lock()).collect();
+        let live = fenced(&locks).add(clock::unexpired(backend, Column::LockedUntil));
+        let held: HashMap<Uuid, Held> = hold(&tx, live)
+            .await?
+            .into_iter()
+            .map(|row| (row.publication.id, row))
+            .collect();
+
+        let mut answers = Vec::with_capacity(marks.len());
+        let mut accepted: Vec<(LockRef, Replay)> = Vec::new();
+        let mut reserved: HashSet<Uuid> = HashSet::new();
+        for mark in marks {
+            let answer = held
+                .get(&mark.claim.lock().publication_id)
+                .ok_or(MarkRefused::LeaseLost)
+                .and_then(|row| {
+                    may_commit(row, self.policy.request_timeout)?;
+                    let channel = channels
+                        .get_mut(&row.publication.channel_id)
+                        .ok_or(MarkRefused::LeaseLost)?;
+                    if reserve_slot(channel, row.db_now, mark.probe)? {
+                        reserved.insert(channel.id);
+                    }
+                    accepted.push((mark.claim.lock(), mark.replay));
+                    Ok(CommitPermit {
+                        lock: mark.claim.lock(),
+                        commit_started_at: row.publication.commit_started_at.unwrap_or(row.db_now),
+                    })
+                });
+            answers.push(answer);
+        }
+        for id in reserved {
+            if let Some(slot) = channels.get(&id).map(|channel| channel.next_slot_at) {
+                channel::Entity::update_many()
+                    .col_expr(channel::Column::NextSlotAt, Expr::val(slot))
+                    .filter(channel::Column::Id.eq(id))
+                    .exec(&tx)
+                    .await?;
+            }
+        }
+        for replay in replays(&accepted) {
+            let locks: Vec<LockRef> = accepted
+                .iter()
+                .filter(|(_, r)| *r == replay)
+                .map(|(lock, _)| *lock)
+                .collect();
+            let update = set_mark(
+                Entity::update_many().col_expr(Column::Phase, Expr::val(Phase::Committing)),
+                backend,
+                replay,
+            )
+            .filter(fenced(&locks));
+            update.exec(&tx).await?;
+        }
+        tx.commit().await?;
+        Ok(answers)
+    }
+}
+
+/// The different replay times of a group; mostly one.
+fn replays(accepted: &[(LockRef, Replay)]) -> Vec<Replay> {
+    let mut replays: Vec<Replay> = Vec::new();
+    for (_, replay) in accepted {
+        if !replays.contains(replay) {
+            replays.push(*replay);
+        }
+    }
+    replays
+}
+
+/// The columns of the mark, but for the phase. What an earlier mark set stays: the doubt, and the end of the time in
+/// which it can be repeated, begin with the first commit.
+pub(super) fn set_mark(
+    update: UpdateMany<Entity>,
+    backend: DbBackend,
+    replay: Replay,
+) -> UpdateMany<Entity> {
+    let kept = |column: Column, otherwise: SimpleExpr| {
+        SimpleExpr::from(Func::coalesce([Expr::col(column), otherwise]))
+    };
+    let update = update.col_expr(
+        Column::CommitStartedAt,
+        kept(Column::CommitStartedAt, clock::db_now(backend)),
+    );
+    match replay {
+        Replay::Never => update,
+        Replay::For(window) => update.col_expr(
+            Column::ReplayUntil,
+            kept(Column::ReplayUntil, clock::db_now_plus(backend, window)),
+        ),
+        Replay::Forever => update.col_expr(
+            Column::ReplayUntil,
+            kept(Column::ReplayUntil, Expr::val(forever())),
+        ),
+    }
+}
+
+/// The instant that stands for "for ever", or "not by itself".
+pub(crate) fn forever() -> DateTime<Utc> {
+    DateTime::parse_from_rfc3339(FOREVER)
+        .map(|at| at.to_utc())
+        .unwrap_or(DateTime::<Utc>::MAX_UTC)
+}
+
+fn may_commit(row: &Held, request_timeout: Duration) -> Result<(), MarkRefused> {
+    if row.publication.accepted_at.is_some() {
+        return Err(MarkRefused::Accepted);
+    }
+    if replay_ended(&row.publication, row.db_now, request_timeout) {
+        return Err(MarkRefused::ReplayEnded);
+    }
+    Ok(())
+}
+
+/// Whether an earlier commit may be live and this one could arrive too late to be harmless.
+fn replay_ended(
+    publication: &publication::Model,
+    now: DateTime<Utc>,
+    request_timeout: Duration,
+) -> bool {
+    let earlier_doubt = publication.commit_started_at.is_some_and(|marked| {
+        publication
+            .execution_locked_at
+            .is_none_or(|locked| marked < locked)
+    });
+    earlier_doubt
+        && publication
+            .replay_until
+            .is_none_or(|until| until <= now + request_timeout)
+}
+
+/// The channels of a group. Paced ones are locked, in id order and before any publication
+/// (LOCK-9); the others are only read, so that their marks never queue.
+async fn hold_channels(
+    tx: &DatabaseTransaction,
+    marks: &[Mark<'_>],
+) -> Result<HashMap<Uuid, channel::Model>, DbErr> {
+    let ids: BTreeSet<Uuid> = marks
+        .iter()
+        .map(|mark| mark.claim.publication().channel_id)
+        .collect();
+    let of_group = channel::Column::Id.is_in(ids);
+    let mut channels = channel::Entity::find()
+        .filter(of_group.clone())
+        .all(tx)
+        .await?;
+    if channels.iter().any(|channel| channel.min_interval_ms > 0) {
+        let paced = channel::Entity::find()
+            .filter(
+                Condition::all()
+                    .add(of_group)
+                    .add(channel::Column::MinIntervalMs.gt(0)),
+            )
+            .order_by_asc(channel::Column::Id)
+            .lock_exclusive()
+            .all(tx)
+            .await?;
+        channels.extend(paced);
+    }
+    // The locked reading comes last and replaces the first one.
+    Ok(channels
+        .into_iter()
+        .map(|channel| (channel.id, channel))
+        .collect())
+}
+
+/// Reserves the channel's slot if it is paced; says whether there was one to reserve.
+fn reserve_slot(
+    channel: &mut channel::Model,
+    now: DateTime<Utc>,
+    probe: bool,
+) -> Result<bool, MarkRefused> {
+    if channel.paused_at.is_some() {
+        return Err(MarkRefused::Paused);
+    }
+    if let Some(wait) = until(channel.not_before, now).filter(|_| !probe) {
+        return Err(MarkRefused::NotBefore(wait));
+    }
+    if channel.min_interval_ms == 0 {
+        return Ok(false);
+    }
+    if let Some(wait) = until(channel.next_slot_at, now) {
+        return Err(MarkRefused::SlotTaken(wait));
+    }
+    channel.next_slot_at = Some(now + TimeDelta::milliseconds(channel.min_interval_ms));
+    Ok(true)
+}
+
+/// How long until `at`, if that is still to come.
+fn until(at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Option<Duration> {
+    (at? - now).to_std().ok().filter(|wait| !wait.is_zero())
+}

@@ -1,0 +1,208 @@
+//! Recovery: what vanished workers held goes back to where it is safe (RECOVER-1 … RECOVER-3).
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use entity::Status;
+use entity::publication::{self, Column, Entity};
+use sea_orm::sea_query::{ExprTrait, LockBehavior, LockType};
+use sea_orm::{ColumnTrait, Condition, DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::Locks;
+use super::fence::{Held, column};
+use super::journal::{self, Entry};
+use super::named::NamedLocks;
+use super::transition;
+use crate::clock;
+use crate::retry;
+
+/// How many rows one recovering transaction takes (LOCK-9).
+const PAGE: u64 = 500;
+
+/// What a recovery did, or would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecoveryStats {
+    /// Locks let go: those of publications, and named ones that had expired.
+    pub locks_cleaned: u64,
+    /// Publications taken from vanished workers whose fate is known: scheduled again, failed, or
+    /// published by a receipt that had come in.
+    pub entries_reclaimed: u64,
+    /// Publications taken from vanished workers that may be live.
+    pub unconfirmed: u64,
+    /// When, by the database's clock.
+    pub recovery_timestamp: DateTime<Utc>,
+}
+
+impl RecoveryStats {
+    fn new(recovery_timestamp: DateTime<Utc>) -> Self {
+        Self {
+            locks_cleaned: 0,
+            entries_reclaimed: 0,
+            unconfirmed: 0,
+            recovery_timestamp,
+        }
+    }
+
+    fn count(&mut self, status: Status) {
+        self.locks_cleaned += 1;
+        match status {
+            Status::Unconfirmed => self.unconfirmed += 1,
+            _ => self.entries_reclaimed += 1,
+        }
+    }
+}
+
+/// Why locks were not reclaimed by age.
+#[derive(Debug, thiserror::Error)]
+pub enum ReclaimError {
+    /// A lock that young may belong to a healthy worker.
+    #[error(
+        "locks can be reclaimed when they are older than {least:?} (publish_deadline + lease); \
+         {asked:?} is too young"
+    )]
+    TooYoung {
+        /// The age asked for.
+        asked: Duration,
+        /// The age it must exceed.
+        least: Duration,
+    },
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] DbErr),
+}
+
+impl Locks {
+    /// Recovers every publication whose lease has expired, by its phase, and deletes expired named
+    /// locks. Any number of callers may run it at once: each row is reclaimed once.
+    pub async fn recover_stale(&self) -> Result<RecoveryStats, DbErr> {
+        let mut stats = self.recover_where(|locks| locks.lease_expired()).await?;
+        stats.locks_cleaned += NamedLocks::delete_expired(&self.db).await?;
+        Ok(stats)
+    }
+
+    /// What [`recover_stale`](Self::recover_stale) would do now; changes nothing.
+    pub async fn recovery_stats(&self) -> Result<RecoveryStats, DbErr> {
+        let mut stats = self.stats_where(self.lease_expired()).await?;
+        stats.locks_cleaned += NamedLocks::count_expired(&self.db).await?;
+        Ok(stats)
+    }
+
+    /// Releases every lock older than `older_than`, even if something still renews it.
+    pub async fn reclaim_stale(&self, older_than: Duration) -> Result<RecoveryStats, ReclaimError> {
+        self.check_age(older_than)?;
+        Ok(self
+            .recover_where(|locks| locks.lock_older_than(older_than))
+            .await?)
+    }
+
+    /// What [`reclaim_stale`](Self::reclaim_stale) would do now; changes nothing.
+    pub async fn reclaim_stats(&self, older_than: Duration) -> Result<RecoveryStats, ReclaimError> {
+        self.check_age(older_than)?;
+        Ok(self.stats_where(self.lock_older_than(older_than)).await?)
+    }
+
+    /// Whether the lease of a publication has expired, by the database's clock.
+    pub async fn is_stale(&self, publication: &publication::Model) -> Result<bool, DbErr> {
+        let now = clock::read_db_now(self.db.work()).await?;
+        Ok(publication
+            .locked_until
+            .is_some_and(|until| clock::is_expired(until, now)))
+    }
+
+    fn lease_expired(&self) -> Condition {
+        Condition::all()
+            .add(Column::Status.eq(Status::Publishing))
+            .add(clock::expired(self.db.backend(), Column::LockedUntil))
+    }
+
+    fn lock_older_than(&self, age: Duration) -> Condition {
+        Condition::all()
+            .add(Column::Status.eq(Status::Publishing))
+            .add(column(Column::ExecutionLockedAt).lte(clock::db_now_minus(self.db.backend(), age)))
+    }
+
+    fn check_age(&self, asked: Duration) -> Result<(), ReclaimError> {
+        let least = self.policy.publish_deadline + self.policy.lease;
+        if asked > least {
+            Ok(())
+        } else {
+            Err(ReclaimError::TooYoung { asked, least })
+        }
+    }
+
+    /// Page by page, each in a short transaction of its own, until a page is not full.
+    async fn recover_where(
+        &self,
+        stale: impl Fn(&Self) -> Condition,
+    ) -> Result<RecoveryStats, DbErr> {
+        let mut stats = RecoveryStats::new(clock::read_db_now(self.db.work()).await?);
+        loop {
+            let recovered = retry::on_contention(|| self.recover_page(stale(self))).await?;
+            for status in &recovered {
+                stats.count(*status);
+            }
+            if (recovered.len() as u64) < PAGE {
+                return Ok(stats);
+            }
+        }
+    }
+
+    /// Rows that another recovery or a settle has under lock are left to it.
+    async fn recover_page(&self, stale: Condition) -> Result<Vec<Status>, DbErr> {
+        let tx = self.db.begin().await?;
+        let page: Vec<Held> = Entity::find()
+            .filter(stale)
+            .column_as(clock::db_now(self.db.backend()), "db_now")
+            .order_by_asc(Column::LockedUntil)
+            .limit(PAGE)
+            .lock_with_behavior(LockType::Update, LockBehavior::SkipLocked)
+            .into_model()
+            .all(&tx)
+            .await?;
+        let Some(now) = page.first().map(|row| row.db_now) else {
+            return Ok(Vec::new());
+        };
+        let entries: Vec<Entry<'_>> = page
+            .iter()
+            .map(|row| {
+                let step = transition::recover(&row.publication, &self.policy, now);
+                Entry::for_vanished(&row.publication, step)
+            })
+            .collect();
+        journal::write(&tx, &entries, now).await?;
+        tx.commit().await?;
+        Ok(entries
+            .iter()
+            .map(|entry| entry.step.publication.status)
+            .collect())
+    }
+
+    async fn stats_where(&self, stale: Condition) -> Result<RecoveryStats, DbErr> {
+        let now = clock::read_db_now(self.db.work()).await?;
+        let mut stats = RecoveryStats::new(now);
+        let mut after = Uuid::nil();
+        loop {
+            let page = Entity::find()
+                .filter(stale.clone())
+                .filter(Column::Id.gt(after))
+                .order_by_asc(Column::Id)
+                .limit(PAGE)
+                .all(self.db.work())
+                .await?;
+            for row in &page {
+                stats.count(
+                    transition::recover(row, &self.policy, now)
+                        .publication
+                        .status,
+                );
+            }
+            match page.last() {
+                Some(last) if page.len() as u64 == PAGE => after = last.id,
+                _ => return Ok(stats),
+            }
+        }
+    }
+}

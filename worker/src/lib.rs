@@ -1,11 +1,13 @@
 //! Punctual's engine: execution locks, the worker, and the `punctual` command.
 
+pub mod channels;
 pub mod clock;
 pub mod database;
 pub mod locks;
 pub mod media;
 pub mod seal;
 pub mod settings;
+pub mod when;
 pub mod telemetry;
 pub mod workers;
 

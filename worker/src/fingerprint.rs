@@ -128,7 +128,7 @@ mod tests {
         let (tags, options) = (json!(["x"]), json!({"b": 1, "a": [true, null]}));
         assert_eq!(
             content(&tags, &options).fingerprint(),
-            "0000"
+            "78d7c81dfdd4addd3416ce3d7b8cc2b6447b0721dba55e84509c37879b9cc399"
         );
     }
 
@@ -150,16 +150,44 @@ mod tests {
         let (swapped, changed) = (json!(["y", "x"]), json!({"a": 2}));
         let base = content(&tags, &options);
         let others = [
-            Content { channel_id: Uuid::from_u128(2), ..base.clone() },
-            Content { title: "T ", ..base.clone() },
-            Content { body: "b", ..base.clone() },
-            Content { tags: &swapped, ..base.clone() },
-            Content { options: &changed, ..base.clone() },
-            Content { files: vec![("b.png", "bb"), ("a.png", "aa")], ..base.clone() },
-            Content { files: vec![("a.png", "aa")], ..base.clone() },
-            Content { files: vec![("c.png", "aa"), ("b.png", "bb")], ..base.clone() },
+            Content {
+                channel_id: Uuid::from_u128(2),
+                ..base.clone()
+            },
+            Content {
+                title: "T ",
+                ..base.clone()
+            },
+            Content {
+                body: "b",
+                ..base.clone()
+            },
+            Content {
+                tags: &swapped,
+                ..base.clone()
+            },
+            Content {
+                options: &changed,
+                ..base.clone()
+            },
+            Content {
+                files: vec![("b.png", "bb"), ("a.png", "aa")],
+                ..base.clone()
+            },
+            Content {
+                files: vec![("a.png", "aa")],
+                ..base.clone()
+            },
+            Content {
+                files: vec![("c.png", "aa"), ("b.png", "bb")],
+                ..base.clone()
+            },
             // What ends one field must not be able to pass for the start of the next.
-            Content { title: "T\",\"B", body: "", ..base.clone() },
+            Content {
+                title: "T\",\"B",
+                body: "",
+                ..base.clone()
+            },
         ];
         for other in others {
             assert_ne!(other.fingerprint(), base.fingerprint(), "{other:?}");

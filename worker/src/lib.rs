@@ -3,12 +3,14 @@
 pub mod channels;
 pub mod clock;
 pub mod database;
+pub mod fingerprint;
 pub mod locks;
+pub mod maintenance;
 pub mod media;
 pub mod seal;
 pub mod settings;
-pub mod when;
 pub mod telemetry;
+pub mod when;
 pub mod workers;
 
 mod retry;

@@ -3,6 +3,7 @@
 mod cleanup;
 mod media;
 mod pages;
+mod prune;
 mod report;
 mod retention;
 mod retired;

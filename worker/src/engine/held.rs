@@ -72,11 +72,11 @@ impl Holds {
         self.lock().values().filter(|hold| hold.channel_id == channel_id).count()
     }
 
-    /// Stops what runs under a lost lease.
-    pub(crate) fn stop(&self, lock: LockRef) {
-        if let Some(hold) = self.lock().get(&lock.lock_id) {
-            hold.stop.cancel();
-        }
+    /// Stops what runs under a lost lease; says whether anything did.
+    pub(crate) fn stop(&self, lock: LockRef) -> bool {
+        let holds = self.lock();
+        let hold = holds.get(&lock.lock_id);
+        hold.inspect(|hold| hold.stop.cancel()).is_some()
     }
 
     /// Stops everything that has not committed yet.

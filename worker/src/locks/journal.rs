@@ -173,16 +173,17 @@ async fn write_attempts(
     now: DateTime<Utc>,
 ) -> Result<(), DbErr> {
     let mut last_no = last_attempt_nos(tx, entries.iter().map(|entry| entry.held.id)).await?;
-    let rows = entries.iter().map(|Entry { held, step, author }| {
+    let rows = entries.iter().filter_map(|Entry { held, step, author }| {
+        let outcome = step.outcome?;
         let attempt_no = last_no
             .entry(held.id)
             .and_modify(|no| *no += 1)
             .or_insert(1);
-        attempt::ActiveModel {
+        Some(attempt::ActiveModel {
             id: Set(Uuid::now_v7()),
             publication_id: Set(held.id),
             attempt_no: Set(*attempt_no),
-            outcome: Set(step.outcome),
+            outcome: Set(outcome),
             execution_version: Set(Some(author.version)),
             execution_lock_id: Set(author.proof),
             worker_id: Set(author.worker_id),

@@ -125,7 +125,7 @@ impl Locks {
     }
 
     fn check_age(&self, asked: Duration) -> Result<(), ReclaimError> {
-        let least = self.policy.publish_deadline + self.policy.lease;
+        let least = self.policy().publish_deadline + self.policy().lease;
         if asked > least {
             Ok(())
         } else {
@@ -168,7 +168,7 @@ impl Locks {
         let entries: Vec<Entry<'_>> = page
             .iter()
             .map(|row| {
-                let step = transition::recover(&row.publication, &self.policy, now);
+                let step = transition::recover(&row.publication, &self.policy(), now);
                 Entry::for_vanished(&row.publication, step)
             })
             .collect();
@@ -194,7 +194,7 @@ impl Locks {
                 .await?;
             for row in &page {
                 stats.count(
-                    transition::recover(row, &self.policy, now)
+                    transition::recover(row, &self.policy(), now)
                         .publication
                         .status,
                 );

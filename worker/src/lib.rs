@@ -3,11 +3,14 @@
 pub mod channels;
 pub mod clock;
 pub mod database;
+pub mod engine;
 pub mod locks;
 pub mod media;
 pub mod seal;
 pub mod settings;
+pub mod telemetry;
 pub mod when;
+pub mod workers;
 
 mod retry;
 mod text;

@@ -115,7 +115,9 @@ impl Engine {
         let mut channels = self.locks.ready_channels().await?;
         self.locks.miss_overdue(&channels).await?;
         start_behind(&mut channels, rounds.last_served);
-        let due = channels.iter().filter(|channel| channel.wait(SLOT_IS_NEAR).is_zero());
+        let due = channels
+            .iter()
+            .filter(|channel| channel.wait(SLOT_IS_NEAR).is_zero());
         let rows = self.rows(due.map(|channel| channel.id).collect()).await?;
         let mut pause = jittered(self.settings().poll_interval, rand::random());
         let mut left = u32::try_from(rows.len()).unwrap_or(u32::MAX);
@@ -143,12 +145,17 @@ impl Engine {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        channel::Entity::find().filter(channel::Column::Id.is_in(ids)).all(self.db.work()).await
+        channel::Entity::find()
+            .filter(channel::Column::Id.is_in(ids))
+            .all(self.db.work())
+            .await
     }
 
     /// Claims up to `share` publications of one channel and starts them.
     async fn serve(self: &Arc<Self>, row: channel::Model, share: u32) -> Result<Served, DbErr> {
-        let Some(channel) = self.open(row) else { return Ok(Served::Later) };
+        let Some(channel) = self.open(row) else {
+            return Ok(Served::Later);
+        };
         let (limit, probe) = match self.quota(&channel, share).await? {
             Quota::Take(limit) => (limit, false),
             Quota::Probe => (1, true),
@@ -163,10 +170,12 @@ impl Engine {
         };
         let asked = Instant::now();
         let claims = self.locks.claim(batch).await?;
-        metric::claimed(claims.len(), asked.elapsed());
+        metric::acquired_in(asked.elapsed());
         if claims.is_empty() {
+            metric::claim_lost_race();
             return Ok(Served::LostRace);
         }
+        metric::claims_won(claims.len() as u64);
         self.start(claims, &channel, probe).await?;
         Ok(Served::Again)
     }
@@ -187,7 +196,10 @@ impl Engine {
         let failures = u32::try_from(row.consecutive_failures).unwrap_or_default();
         if failures >= settings.circuit_threshold && row.not_before.is_some() {
             let hold = channel.lease(settings.lease);
-            let mine = self.state.begin_probe(row.id, settings.circuit_threshold, hold).await?;
+            let mine = self
+                .state
+                .begin_probe(row.id, settings.circuit_threshold, hold)
+                .await?;
             return Ok(if mine { Quota::Probe } else { Quota::None });
         }
         if !channel.is_paced() {
@@ -195,7 +207,11 @@ impl Engine {
         }
         let line = u32::try_from(self.locks.under_lock(row.id).await?).unwrap_or(u32::MAX);
         let short = line == 0 || channel.min_interval().saturating_mul(line) < LONGEST_LINE;
-        Ok(if in_flight == 0 && short { Quota::Take(1) } else { Quota::None })
+        Ok(if in_flight == 0 && short {
+            Quota::Take(1)
+        } else {
+            Quota::None
+        })
     }
 
     /// Claims due looks and starts them; how long until the next.
@@ -213,10 +229,15 @@ impl Engine {
         let claims = self.locks.claim_looks(limit, self.settings().lease).await?;
         let mut by_channel: HashMap<Uuid, Vec<Claim>> = HashMap::new();
         for claim in claims {
-            by_channel.entry(claim.publication().channel_id).or_default().push(claim);
+            by_channel
+                .entry(claim.publication().channel_id)
+                .or_default()
+                .push(claim);
         }
         for row in self.rows(by_channel.keys().copied().collect()).await? {
-            let Some(claims) = by_channel.remove(&row.id) else { continue };
+            let Some(claims) = by_channel.remove(&row.id) else {
+                continue;
+            };
             match self.open(row) {
                 Some(channel) => self.start(claims, &channel, false).await?,
                 None => self.look_later(claims).await,
@@ -245,8 +266,16 @@ impl Engine {
             }
         };
         for (claim, hold) in claims.into_iter().zip(holds) {
-            let Some(draft) = posts.draft(claim.publication(), &channel.row.name) else { continue };
-            let work = Work { claim, hold, channel: channel.clone(), draft, probe };
+            let Some(draft) = posts.draft(claim.publication(), &channel.row.name) else {
+                continue;
+            };
+            let work = Work {
+                claim,
+                hold,
+                channel: channel.clone(),
+                draft,
+                probe,
+            };
             let engine = Arc::clone(self);
             self.publications.spawn(async move {
                 engine.publish(work).await;
@@ -266,10 +295,23 @@ impl Engine {
                     message: "the channel cannot be opened by this worker".to_owned(),
                 };
                 let look_after = Some(self.settings().retry_max);
-                Settlement::new(claim, Ending::Unconfirmed { look_after, tell: true, failure })
+                Settlement::new(
+                    claim,
+                    Ending::Unconfirmed {
+                        look_after,
+                        tell: true,
+                        failure,
+                    },
+                )
             })
             .collect();
-        for error in self.locks.settle(&settlements).await.into_iter().filter_map(Result::err) {
+        for error in self
+            .locks
+            .settle(&settlements)
+            .await
+            .into_iter()
+            .filter_map(Result::err)
+        {
             warn!(%error, "a look was not put off; recovery will do it");
         }
     }

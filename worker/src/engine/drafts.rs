@@ -22,9 +22,13 @@ impl Posts {
         db: &Database,
         publications: impl Iterator<Item = &'a publication::Model>,
     ) -> Result<Self, DbErr> {
-        let ids: Vec<Uuid> = publications.map(|publication| publication.post_id).collect();
-        let posts =
-            post::Entity::find().filter(post::Column::Id.is_in(ids.clone())).all(db.work()).await?;
+        let ids: Vec<Uuid> = publications
+            .map(|publication| publication.post_id)
+            .collect();
+        let posts = post::Entity::find()
+            .filter(post::Column::Id.is_in(ids.clone()))
+            .all(db.work())
+            .await?;
         let rows = asset::Entity::find()
             .filter(asset::Column::PostId.is_in(ids))
             .order_by_asc(asset::Column::Position)
@@ -39,7 +43,10 @@ impl Posts {
                 sha256: row.sha256,
             });
         }
-        Ok(Self { posts: posts.into_iter().map(|post| (post.id, post)).collect(), assets })
+        Ok(Self {
+            posts: posts.into_iter().map(|post| (post.id, post)).collect(),
+            assets,
+        })
     }
 
     /// The draft of one publication; none if its post is not there, which a foreign key prevents.
@@ -56,7 +63,11 @@ impl Posts {
             publish_at: publication.publish_at,
             title: post.title.clone(),
             body: post.body.clone(),
-            tags: tags.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            tags: tags
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
             options: post.options.as_object().cloned().unwrap_or_default(),
             assets: self.assets.get(&post.id).cloned().unwrap_or_default(),
         })

@@ -7,9 +7,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::Engine;
+use crate::clock::BootInstant;
 use crate::locks::Renewal;
 use crate::telemetry::metric;
-use crate::workers;
 
 /// How soon a failed heartbeat is tried again, so that work goes on soon after an outage.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -36,8 +36,10 @@ impl Engine {
     /// One heartbeat. If it has not succeeded when the next is due, it has failed: processing stops
     /// at once.
     pub(crate) async fn beat(&self, limit: Duration) -> bool {
+        let asked_at = BootInstant::now();
         match timeout(limit, self.renew()).await {
             Ok(Ok(renewal)) => {
+                self.vitals.heartbeat_ok(asked_at);
                 self.beaten(renewal);
                 true
             }
@@ -50,7 +52,7 @@ impl Engine {
         let leases = self.holds.leases();
         metric::leases_held(leases.len());
         let renewal = self.locks.renew(&leases).await?;
-        workers::seen(self.db.heartbeat(), self.worker_id).await?;
+        self.identity.seen(self.db.heartbeat()).await?;
         Ok(renewal)
     }
 
@@ -61,7 +63,6 @@ impl Engine {
                 warn!(publication.id = %lock.publication_id, "the lease was lost");
             }
         }
-        self.vitals.heartbeat_ok();
         if self.gate.open() {
             info!("the database answers again");
             self.wake.notify_one();
@@ -72,7 +73,10 @@ impl Engine {
         metric::heartbeat_failed();
         self.vitals.heartbeat_failed();
         if self.gate.close() {
-            error!(error, "a heartbeat failed: nothing starts until the database answers");
+            error!(
+                error,
+                "a heartbeat failed: nothing starts until the database answers"
+            );
         }
         self.holds.stop_all();
         false

@@ -59,7 +59,10 @@ impl Holds {
 
     /// All leases, to be renewed.
     pub(crate) fn leases(&self) -> Vec<Lease> {
-        self.lock().values().map(|hold| hold.lease.clone()).collect()
+        self.lock()
+            .values()
+            .map(|hold| hold.lease.clone())
+            .collect()
     }
 
     /// How many there are.
@@ -69,7 +72,10 @@ impl Holds {
 
     /// How many of a channel.
     pub(crate) fn of_channel(&self, channel_id: Uuid) -> usize {
-        self.lock().values().filter(|hold| hold.channel_id == channel_id).count()
+        self.lock()
+            .values()
+            .filter(|hold| hold.channel_id == channel_id)
+            .count()
     }
 
     /// Stops what runs under a lost lease; says whether anything did.

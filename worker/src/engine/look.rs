@@ -28,7 +28,11 @@ impl Engine {
                 (Ending::Released, Effect::Nothing)
             }
         };
-        Done { claim: work.claim, ending: Some(ending), effect }
+        Done {
+            claim: work.claim,
+            ending: Some(ending),
+            effect,
+        }
     }
 
     async fn verdict(&self, work: &Work) -> Result<(Ending, Effect), DbErr> {
@@ -36,7 +40,10 @@ impl Engine {
         let publisher = &work.channel.publisher;
         let doubts = Doubts::of(self, publication.id, publication.commit_started_at).await?;
         if !publisher.can_look_up() {
-            return Ok((still_unknown(None, "nothing can be looked up on this channel"), Effect::Nothing));
+            return Ok((
+                still_unknown(None, "nothing can be looked up on this channel"),
+                Effect::Nothing,
+            ));
         }
         let settings = self.settings();
         let checkpoints = FencedCheckpoints {
@@ -45,7 +52,9 @@ impl Engine {
             progress: Progress::new(),
         };
         let look = Look {
-            committed_at: publication.commit_started_at.unwrap_or(publication.publish_at),
+            committed_at: publication
+                .commit_started_at
+                .unwrap_or(publication.publish_at),
             others: Arc::new(Siblings {
                 db: self.db.clone(),
                 channel_id: publication.channel_id,
@@ -56,7 +65,9 @@ impl Engine {
         let asked = async {
             let prepared = publisher.recall(&work.draft, &checkpoints).await?;
             let key = work.draft.key();
-            publisher.reconcile(&work.draft, prepared.as_ref(), &key, &look, &call).await
+            publisher
+                .reconcile(&work.draft, prepared.as_ref(), &key, &look, &call)
+                .await
         };
         let verdict = tokio::select! {
             verdict = asked => verdict,
@@ -70,7 +81,10 @@ impl Engine {
         );
         Ok(match verdict {
             Ok(Verdict::Found(receipt)) => {
-                info!(remote_url = receipt.remote_url.as_deref(), "found on the platform");
+                info!(
+                    remote_url = receipt.remote_url.as_deref(),
+                    "found on the platform"
+                );
                 (Ending::Found(receipt), Effect::Healthy)
             }
             Ok(Verdict::Absent) => match doubts.settles_in(settings.settling_delay) {
@@ -87,14 +101,23 @@ impl Engine {
             Ok(Verdict::CannotTell) => {
                 let again = publisher.guarantee() != Guarantee::AtMostOnce;
                 let after = again.then_some(next_look);
-                (still_unknown(after, "the platform cannot tell whether it has it"), Effect::Healthy)
+                (
+                    still_unknown(after, "the platform cannot tell whether it has it"),
+                    Effect::Healthy,
+                )
             }
             Err(error) => {
                 let facts = self.facts(&work.channel, publication.attempts, true);
                 let (_, effect) = judge::judge(&error, &facts);
-                let failure = Failure { kind: error.kind(), message: error.to_string() };
-                let ending =
-                    Ending::Unconfirmed { look_after: Some(next_look), tell: false, failure };
+                let failure = Failure {
+                    kind: error.kind(),
+                    message: error.to_string(),
+                };
+                let ending = Ending::Unconfirmed {
+                    look_after: Some(next_look),
+                    tell: false,
+                    failure,
+                };
                 (ending, effect)
             }
         })
@@ -102,11 +125,18 @@ impl Engine {
 }
 
 fn still_unknown(look_after: Option<std::time::Duration>, why: &str) -> Ending {
-    Ending::Unconfirmed { look_after, tell: true, failure: failure(why) }
+    Ending::Unconfirmed {
+        look_after,
+        tell: true,
+        failure: failure(why),
+    }
 }
 
 fn failure(message: &str) -> Failure {
-    Failure { kind: "unconfirmed", message: message.to_owned() }
+    Failure {
+        kind: "unconfirmed",
+        message: message.to_owned(),
+    }
 }
 
 /// The history of one doubt.
@@ -144,6 +174,9 @@ impl Doubts {
     /// How long until "absent" is believed; none if it is now.
     fn settles_in(&self, settling_delay: std::time::Duration) -> Option<std::time::Duration> {
         let believed_at = self.since.unwrap_or(self.now) + settling_delay;
-        (believed_at - self.now).to_std().ok().filter(|wait| !wait.is_zero())
+        (believed_at - self.now)
+            .to_std()
+            .ok()
+            .filter(|wait| !wait.is_zero())
     }
 }

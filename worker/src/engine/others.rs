@@ -2,8 +2,8 @@
 
 use api_client::{LookError, Others};
 use async_trait::async_trait;
-use entity::publication::{Column, Entity};
 use entity::post;
+use entity::publication::{Column, Entity};
 use sea_orm::{
     ColumnTrait, Condition, EntityTrait, JoinType, PaginatorTrait, QueryFilter, QuerySelect,
     RelationTrait, Select,
@@ -28,7 +28,9 @@ impl Siblings {
 
     async fn any(&self, query: Select<Entity>) -> Result<bool, LookError> {
         let found = query.limit(1).count(self.db.work()).await;
-        found.map(|count| count > 0).map_err(|error| LookError(error.to_string()))
+        found
+            .map(|count| count > 0)
+            .map_err(|error| LookError(error.to_string()))
     }
 }
 
@@ -45,7 +47,10 @@ impl Others for Siblings {
     async fn may_be_live_under(&self, title: &str) -> Result<bool, LookError> {
         let query = self
             .query()
-            .join(JoinType::InnerJoin, entity::publication::Relation::Post.def())
+            .join(
+                JoinType::InnerJoin,
+                entity::publication::Relation::Post.def(),
+            )
             .filter(post::Column::Title.eq(title))
             .filter(Column::CommitStartedAt.is_not_null())
             .filter(Column::RemoteId.is_null());

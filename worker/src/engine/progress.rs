@@ -58,7 +58,10 @@ impl AssetSource for MediaAssets {
             error => AssetError::Failed(error.to_string()),
         })?;
         let reader = StreamReader::new(bytes.map_err(std::io::Error::other));
-        Ok(Box::pin(Watched { reader: Mutex::new(Box::pin(reader)), progress: self.progress.clone() }))
+        Ok(Box::pin(Watched {
+            reader: Mutex::new(Box::pin(reader)),
+            progress: self.progress.clone(),
+        }))
     }
 }
 
@@ -75,7 +78,10 @@ impl AsyncRead for Watched {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        let reader = self.reader.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let reader = self
+            .reader
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
         let polled = reader.as_mut().poll_read(context, buffer);
         if polled.is_ready() {
             self.progress.note();
@@ -94,7 +100,10 @@ pub(crate) struct FencedCheckpoints {
 #[async_trait]
 impl Checkpoints for FencedCheckpoints {
     async fn get(&self, step: &str) -> Result<Option<Value>, CheckpointError> {
-        let found = self.locks.checkpoint_of(self.lock.publication_id, step).await;
+        let found = self
+            .locks
+            .checkpoint_of(self.lock.publication_id, step)
+            .await;
         found.map_err(|error| CheckpointError::Failed(error.to_string()))
     }
 

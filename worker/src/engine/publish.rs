@@ -60,19 +60,24 @@ impl Engine {
             let started = Instant::now();
             let run = AssertUnwindSafe(self.run(work)).catch_unwind().await;
             let (settlement, effect) = match run {
-                Ok(Done { claim, ending, effect }) => {
-                    (ending.map(|ending| Settlement::new(claim, ending)), effect)
-                }
+                Ok(Done {
+                    claim,
+                    ending,
+                    effect,
+                }) => (ending.map(|ending| Settlement::new(claim, ending)), effect),
                 Err(_) => {
                     metric::panicked();
                     let ending = self.after_panic(&hold, &channel, attempts);
-                    (Some(Settlement::of_lease(hold.lease.clone(), ending)), Effect::Failing)
+                    (
+                        Some(Settlement::of_lease(hold.lease.clone(), ending)),
+                        Effect::Failing,
+                    )
                 }
             };
             self.apply(&channel, effect).await;
             if let Some(settlement) = settlement {
                 let outcome = self.settle(settlement).await;
-                metric::published(&channel.row.name, outcome, started.elapsed());
+                metric::published_in(&channel.row.name, outcome, started.elapsed());
             }
             self.holds.remove(lock);
         }
@@ -95,13 +100,22 @@ impl Engine {
     async fn prepare(&self, work: &Work, progress: &Progress) -> Result<Prepared, Stop> {
         let settings = self.settings();
         let lock = work.claim.lock();
-        let checkpoints =
-            FencedCheckpoints { locks: self.locks.clone(), lock, progress: progress.clone() };
-        let assets = MediaAssets { media: self.media.clone(), progress: progress.clone() };
+        let checkpoints = FencedCheckpoints {
+            locks: self.locks.clone(),
+            lock,
+            progress: progress.clone(),
+        };
+        let assets = MediaAssets {
+            media: self.media.clone(),
+            progress: progress.clone(),
+        };
         let replay = work.claim.publication().commit_started_at.is_some()
             && work.claim.phase() == Phase::Preparing;
         let call = Call::within(settings.publish_deadline).replaying(replay);
-        let prepare = work.channel.publisher.prepare(&work.draft, &checkpoints, &assets, &call);
+        let prepare = work
+            .channel
+            .publisher
+            .prepare(&work.draft, &checkpoints, &assets, &call);
         let stall_limit = work.hold.lease.length() * 3;
         tokio::select! {
             prepared = prepare => prepared.map_err(Stop::Error),
@@ -168,18 +182,29 @@ impl Engine {
             .replaying(had_earlier_doubt(&work.claim))
             .guarded_by(may_send);
         work.hold.begin_commit();
-        metric::lateness(&work.claim);
+        metric::started_late_by(lateness(&work.claim));
         let key = work.draft.key();
-        let commit = work.channel.publisher.commit(&work.draft, &prepared, &key, &call);
-        let result = tokio::time::timeout(timeout + GRACE, commit).await.unwrap_or_else(|_| {
-            Err(PublishError::ambiguous(format!("no answer within request_timeout = {timeout:?}")))
-        });
+        let commit = work
+            .channel
+            .publisher
+            .commit(&work.draft, &prepared, &key, &call);
+        let result = tokio::time::timeout(timeout + GRACE, commit)
+            .await
+            .unwrap_or_else(|_| {
+                Err(PublishError::ambiguous(format!(
+                    "no answer within request_timeout = {timeout:?}"
+                )))
+            });
         match result {
             Ok(receipt) => accepted(work.claim, receipt),
             Err(error) => {
                 let facts = self.facts(&work.channel, work.claim.publication().attempts, true);
                 let (ending, effect) = judge::judge(&error, &facts);
-                Done { claim: work.claim, ending, effect }
+                Done {
+                    claim: work.claim,
+                    ending,
+                    effect,
+                }
             }
         }
     }
@@ -190,7 +215,13 @@ impl Engine {
         let may_be_live = had_earlier_doubt(&work.claim);
         let facts = self.facts(&work.channel, publication.attempts, may_be_live);
         let deferred = |after, kind: &'static str, message: String| {
-            (Some(Ending::Deferred { after, failure: Failure { kind, message } }), Effect::Nothing)
+            (
+                Some(Ending::Deferred {
+                    after,
+                    failure: Failure { kind, message },
+                }),
+                Effect::Nothing,
+            )
         };
         let (ending, effect) = match stop {
             Stop::Error(error) => judge::judge(&error, &facts),
@@ -202,8 +233,14 @@ impl Engine {
                 // The settle sees the receipt and publishes it.
                 MarkRefused::Accepted => (Some(Ending::Released), Effect::Nothing),
                 MarkRefused::ReplayEnded => {
-                    let failure = Failure { kind: "replay_ended", message: refused.to_string() };
-                    let facts = Facts { replayable: false, ..facts };
+                    let failure = Failure {
+                        kind: "replay_ended",
+                        message: refused.to_string(),
+                    };
+                    let facts = Facts {
+                        replayable: false,
+                        ..facts
+                    };
                     (Some(judge::doubt(failure, &facts)), Effect::Nothing)
                 }
                 MarkRefused::Paused => deferred(Duration::ZERO, "paused", refused.to_string()),
@@ -215,16 +252,26 @@ impl Engine {
                 }
             },
         };
-        Done { claim: work.claim, ending, effect }
+        Done {
+            claim: work.claim,
+            ending,
+            effect,
+        }
     }
 
     fn after_panic(&self, hold: &Hold, channel: &Channel, attempts: i32) -> Ending {
         let facts = self.facts(channel, attempts, hold.is_committing());
-        let failure = Failure { kind: "panic", message: "the publisher panicked".to_owned() };
+        let failure = Failure {
+            kind: "panic",
+            message: "the publisher panicked".to_owned(),
+        };
         if hold.is_committing() {
             judge::doubt(failure, &facts)
         } else {
-            Ending::Retryable { after: facts.retry_after, failure }
+            Ending::Retryable {
+                after: facts.retry_after,
+                failure,
+            }
         }
     }
 
@@ -234,7 +281,10 @@ impl Engine {
         let tries = u32::try_from(attempts).unwrap_or(1);
         let failures = u32::try_from(channel.row.consecutive_failures).unwrap_or_default();
         let back_off = |base, tries| {
-            backoff::jittered(backoff::doubling(base, settings.retry_max, tries), rand::random())
+            backoff::jittered(
+                backoff::doubling(base, settings.retry_max, tries),
+                rand::random(),
+            )
         };
         Facts {
             may_be_live,
@@ -266,16 +316,34 @@ enum Stop {
 
 fn accepted(claim: Claim, receipt: Receipt) -> Done {
     info!(remote_url = receipt.remote_url.as_deref(), "published");
-    Done { claim, ending: Some(Ending::Published(receipt)), effect: Effect::Healthy }
+    Done {
+        claim,
+        ending: Some(Ending::Published(receipt)),
+        effect: Effect::Healthy,
+    }
 }
 
 /// Whether an earlier commit of this publication may be live.
 fn had_earlier_doubt(claim: &Claim) -> bool {
     let publication = claim.publication();
-    match (publication.commit_started_at, publication.execution_locked_at) {
+    match (
+        publication.commit_started_at,
+        publication.execution_locked_at,
+    ) {
         (Some(marked), Some(locked)) => marked < locked,
         _ => false,
     }
+}
+
+/// How long after its instant a publication starts, by the database's clock.
+fn lateness(claim: &Claim) -> Duration {
+    let publication = claim.publication();
+    let locked_at = publication
+        .execution_locked_at
+        .unwrap_or(publication.next_attempt_at);
+    (locked_at - publication.next_attempt_at)
+        .to_std()
+        .unwrap_or_default()
 }
 
 /// How long a claim may wait for its channel's slot before it is better put back.

@@ -8,6 +8,7 @@ use tracing::{info, warn};
 
 use super::Engine;
 use super::backoff::jittered;
+use crate::clock::BootInstant;
 use crate::locks::RecoveryStats;
 use crate::telemetry::metric;
 use crate::workers;
@@ -40,12 +41,11 @@ impl Engine {
 
     /// One run; how long until the next lease ends.
     pub(crate) async fn reap(&self) -> Result<Option<Duration>, sea_orm::DbErr> {
-        let started = Instant::now();
         let stats = self.locks.recover_stale().await?;
-        self.recovered(&stats, started.elapsed());
-        let deaths = workers::note_deaths(&self.db, self.worker_id, self.settings().lease).await?;
-        metric::workers_died(deaths);
-        self.vitals.reaper_ran();
+        self.recovered(&stats);
+        let lease = self.settings().lease;
+        workers::note_deaths(self.db.work(), self.identity.id, lease).await?;
+        self.vitals.reaper_ran(BootInstant::now());
         self.locks.next_expiry().await
     }
 
@@ -54,17 +54,16 @@ impl Engine {
         if last.is_some_and(|last| last.elapsed() < BEFORE_CLAIM_EVERY) {
             return;
         }
-        let started = Instant::now();
-        *last = Some(started);
+        *last = Some(Instant::now());
         match self.locks.recover_stale().await {
-            Ok(stats) => self.recovered(&stats, started.elapsed()),
+            Ok(stats) => self.recovered(&stats),
             Err(error) => warn!(%error, "recovery before a claim failed; the claim goes on"),
         }
     }
 
-    fn recovered(&self, stats: &RecoveryStats, took: Duration) {
-        metric::reaped(stats, took);
+    fn recovered(&self, stats: &RecoveryStats) {
         let publications = stats.entries_reclaimed + stats.unconfirmed;
+        metric::reaper_ran(publications);
         if publications > 0 {
             info!(
                 reclaimed = stats.entries_reclaimed,

@@ -50,7 +50,7 @@ impl Engine {
 
     /// The lock was lost: what it published is evidence, the rest is no longer ours to say.
     async fn lost(&self, settlement: &Settlement) -> &'static str {
-        metric::lease_lost();
+        metric::leases_lost(1);
         match receipt_of(settlement.ending()) {
             Some(receipt) => self.adopt(settlement.lock(), receipt).await,
             None => warn!("the lease was lost; nothing was written"),
@@ -71,7 +71,10 @@ impl Engine {
                     return;
                 }
                 Ok(adopted) => {
-                    info!(?adopted, "a receipt came after the lease was lost, and was kept");
+                    info!(
+                        ?adopted,
+                        "a receipt came after the lease was lost, and was kept"
+                    );
                     return;
                 }
                 Err(error) => {
@@ -93,7 +96,12 @@ impl Engine {
             | Ending::Replay { failure, .. }
             | Ending::Deferred { failure, .. }
             | Ending::Unconfirmed { failure, .. } => {
-                warn!(?status, error.kind = failure.kind, error = failure.message, "not published");
+                warn!(
+                    ?status,
+                    error.kind = failure.kind,
+                    error = failure.message,
+                    "not published"
+                );
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sea_orm::sqlx::postgres::PgListener;
+use sea_orm::sqlx::{self, PgPool, postgres::PgListener};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, Statement};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -21,7 +21,8 @@ const LISTEN_AGAIN: Duration = Duration::from_secs(1);
 /// file is watched.
 pub async fn notify_due(db: &impl ConnectionTrait) -> Result<(), DbErr> {
     if db.get_database_backend() == DbBackend::Postgres {
-        db.execute_unprepared(&format!("NOTIFY {DUE_CHANNEL}")).await?;
+        db.execute_unprepared(&format!("NOTIFY {DUE_CHANNEL}"))
+            .await?;
     }
     Ok(())
 }
@@ -30,9 +31,9 @@ impl Engine {
     /// Wakes the dispatcher whenever others have written.
     pub(super) async fn keep_listening(&self, stop: CancellationToken) {
         let listening = async {
-            match self.db.backend() {
-                DbBackend::Sqlite => self.watch_file().await,
-                _ => self.listen().await,
+            match self.db.listening() {
+                Some(pool) => self.listen(pool).await,
+                None => self.watch_file().await,
             }
         };
         tokio::select! {
@@ -41,18 +42,17 @@ impl Engine {
         }
     }
 
-    async fn listen(&self) {
+    async fn listen(&self, pool: &PgPool) {
         loop {
-            if let Err(error) = self.listen_once().await {
+            if let Err(error) = self.listen_once(pool).await {
                 warn!(%error, "LISTEN ended; polling carries on");
             }
             tokio::time::sleep(LISTEN_AGAIN).await;
         }
     }
 
-    /// The listener lives on the heartbeat's pool options but on a connection of its own.
-    async fn listen_once(&self) -> Result<(), sea_orm::sqlx::Error> {
-        let mut listener = PgListener::connect_with(self.db.listening()).await?;
+    async fn listen_once(&self, pool: &PgPool) -> Result<(), sqlx::Error> {
+        let mut listener = PgListener::connect_with(pool).await?;
         listener.listen(DUE_CHANNEL).await?;
         loop {
             // Whatever was missed before it listened, or while it was cut off, is looked for.

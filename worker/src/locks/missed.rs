@@ -63,7 +63,9 @@ impl Locks {
             .into_model()
             .all(&tx)
             .await?;
-        let Some(now) = page.first().map(|row| row.db_now) else { return Ok(0) };
+        let Some(now) = page.first().map(|row| row.db_now) else {
+            return Ok(0);
+        };
         let entries: Vec<Entry<'_>> = page
             .iter()
             .map(|row| {

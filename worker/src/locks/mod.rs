@@ -90,7 +90,7 @@ impl Locks {
         Self {
             db,
             worker_id,
-            policy,
+            policy: Arc::new(RwLock::new(policy)),
         }
     }
 

@@ -49,7 +49,11 @@ impl ReadyChannel {
         let until = |at: DateTime<Utc>| (at - self.db_now).to_std().unwrap_or_default();
         let due = self.earliest_at().map(until).unwrap_or_default();
         let open = self.not_before.map(until).unwrap_or_default();
-        let slot = self.next_slot_at.map(until).unwrap_or_default().saturating_sub(slot_lead);
+        let slot = self
+            .next_slot_at
+            .map(until)
+            .unwrap_or_default()
+            .saturating_sub(slot_lead);
         due.max(open).max(slot)
     }
 }

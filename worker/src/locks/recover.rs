@@ -17,6 +17,7 @@ use super::named::NamedLocks;
 use super::transition;
 use crate::clock;
 use crate::retry;
+use crate::telemetry::metric;
 
 /// How many rows one recovering transaction takes (LOCK-9).
 const PAGE: u64 = 500;
@@ -169,6 +170,12 @@ impl Locks {
             .iter()
             .map(|row| {
                 let step = transition::recover(&row.publication, &self.policy(), now);
+                let stale_for = row.publication.locked_until.map(|until| now - until);
+                metric::stale_for(
+                    stale_for
+                        .and_then(|age| age.to_std().ok())
+                        .unwrap_or_default(),
+                );
                 Entry::for_vanished(&row.publication, step)
             })
             .collect();

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use entity::{Phase, Status};
 use entity::publication::Column;
+use entity::{Phase, Status};
 use sea_orm::{ColumnTrait, Condition, DbErr};
 
 use super::Locks;

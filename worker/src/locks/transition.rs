@@ -210,13 +210,20 @@ pub(super) fn adopt(held: &publication::Model, receipt: &Receipt, now: DateTime<
 /// be looked up.
 pub(super) fn miss(held: &publication::Model, policy: &Policy, now: DateTime<Utc>) -> Step {
     let mut row = unlocked(held, now);
-    let failure = Failure { kind: "missed", message: "it was found too late".to_owned() };
+    let failure = Failure {
+        kind: "missed",
+        message: "it was found too late".to_owned(),
+    };
     if held.may_be_live() {
         return doubt(row, &failure, Some(policy.reconcile_interval), now);
     }
     row.status = Status::Missed;
     let step = failed_step(row, Outcome::Failed, &failure);
-    Step { outcome: None, event: Some(EventKind::Missed), ..step }
+    Step {
+        outcome: None,
+        event: Some(EventKind::Missed),
+        ..step
+    }
 }
 
 /// The row without its lock.
@@ -315,7 +322,7 @@ fn attempts_used_up(held: &publication::Model, policy: &Policy) -> bool {
 fn step(publication: publication::Model, outcome: Outcome) -> Step {
     Step {
         publication,
-        outcome,
+        outcome: Some(outcome),
         failure: None,
         receipt: None,
         event: None,

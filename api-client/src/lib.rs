@@ -17,6 +17,8 @@ mod redact;
 mod text;
 
 pub mod deviantart;
+#[cfg(feature = "sandbox")]
+pub mod sandbox;
 pub mod webhook;
 
 pub use channel::{ChannelConfig, ConfigError, Credentials, Registry};
@@ -24,6 +26,6 @@ pub use http::{Answer, HttpClient, HttpError, HttpOptions};
 
 pub use contract::{
     AssetError, AssetReader, AssetRef, AssetSource, Call, CheckpointError, Checkpoints, Draft,
-    Guarantee, IdempotencyKey, Look, LookError, Others, Prepared, PublishError, Publisher, Receipt,
-    StoredTokens, TokenLock, TokenStore, TokenStoreError, Tokens, Verdict,
+    Guarantee, IdempotencyKey, Look, LookError, MemoryTokenStore, Others, Prepared, PublishError,
+    Publisher, Receipt, StoredTokens, TokenLock, TokenStore, TokenStoreError, Tokens, Verdict,
 };

@@ -3,6 +3,7 @@
 pub mod channels;
 pub mod clock;
 pub mod database;
+pub mod engine;
 pub mod fingerprint;
 pub mod locks;
 pub mod maintenance;

@@ -49,7 +49,7 @@ impl Locks {
             return Ok(Vec::new());
         }
         let backend = self.db.backend();
-        let (with, ids) = pick(backend, &self.policy, batch.channel_id, batch.limit);
+        let (with, ids) = pick(backend, &self.policy(), batch.channel_id, batch.limit);
         let update = match batch.mark {
             Some(replay) => mark::set_mark(
                 self.acquisition(Phase::Committing, batch.lease),
@@ -59,7 +59,7 @@ impl Locks {
             None => self.acquisition(Phase::Preparing, batch.lease),
         };
         let update = only_picked(update, backend, with, ids)
-            .filter(claimable(backend, &self.policy))
+            .filter(claimable(backend, &self.policy()))
             .filter(Column::ChannelId.eq(batch.channel_id))
             .filter(if batch.probe {
                 not_paused()
@@ -75,7 +75,7 @@ impl Locks {
         let update = self
             .acquisition(Phase::Preparing, lease)
             .filter(Column::Id.eq(id))
-            .filter(claimable(backend, &self.policy))
+            .filter(claimable(backend, &self.policy()))
             .filter(channel_is_open(backend));
         Ok(self.take(update, lease).await?.pop())
     }

@@ -43,14 +43,18 @@ impl ReadyChannel {
             .min()
     }
 
-    /// How long until something of it may be claimed: due, not told to wait, and with a free slot.
-    pub fn wait(&self) -> Duration {
-        [self.earliest_at(), self.not_before, self.next_slot_at]
-            .into_iter()
-            .flatten()
-            .max()
-            .and_then(|at| (at - self.db_now).to_std().ok())
+    /// How long until something of it may be claimed: due, not told to wait, and with a slot that is
+    /// at most `slot_lead` away.
+    pub fn wait(&self, slot_lead: Duration) -> Duration {
+        let until = |at: DateTime<Utc>| (at - self.db_now).to_std().unwrap_or_default();
+        let due = self.earliest_at().map(until).unwrap_or_default();
+        let open = self.not_before.map(until).unwrap_or_default();
+        let slot = self
+            .next_slot_at
+            .map(until)
             .unwrap_or_default()
+            .saturating_sub(slot_lead);
+        due.max(open).max(slot)
     }
 }
 

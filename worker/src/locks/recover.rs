@@ -17,6 +17,7 @@ use super::named::NamedLocks;
 use super::transition;
 use crate::clock;
 use crate::retry;
+use crate::telemetry::metric;
 
 /// How many rows one recovering transaction takes (LOCK-9).
 const PAGE: u64 = 500;
@@ -139,7 +140,7 @@ impl Locks {
 
     /// Refuses an age at which a lock may belong to a healthy worker.
     pub(crate) fn check_age(&self, asked: Duration) -> Result<(), ReclaimError> {
-        let least = self.policy.publish_deadline + self.policy.lease;
+        let least = self.policy().publish_deadline + self.policy().lease;
         if asked > least {
             Ok(())
         } else {
@@ -182,7 +183,13 @@ impl Locks {
         let entries: Vec<Entry<'_>> = page
             .iter()
             .map(|row| {
-                let step = transition::recover(&row.publication, &self.policy, now);
+                let step = transition::recover(&row.publication, &self.policy(), now);
+                let stale_for = row.publication.locked_until.map(|until| now - until);
+                metric::stale_for(
+                    stale_for
+                        .and_then(|age| age.to_std().ok())
+                        .unwrap_or_default(),
+                );
                 Entry::for_vanished(&row.publication, step)
             })
             .collect();
@@ -208,7 +215,7 @@ impl Locks {
                 .await?;
             for row in &page {
                 stats.count(
-                    transition::recover(row, &self.policy, now)
+                    transition::recover(row, &self.policy(), now)
                         .publication
                         .status,
                 );

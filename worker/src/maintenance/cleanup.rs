@@ -8,10 +8,15 @@ use tokio_util::sync::CancellationToken;
 use super::media::unused_files;
 use super::report::CleanupReport;
 use super::retention::Retention;
+use super::schedule::{Schedule, ScheduleError};
+use super::tick::{Pattern, Ticks};
 use crate::locks::{Locks, ReclaimError, RecoveryStats};
 use crate::media::{Media, MediaError};
 use crate::settings::Settings;
 use crate::telemetry::metric;
+
+/// The name its ticks are counted under.
+const JOB: &str = "cleanup";
 
 /// Recovers what vanished workers held, releases locks that are too old, and prunes by retention.
 ///
@@ -81,6 +86,35 @@ impl Cleanup {
             .count(&retention)
             .await?;
         Ok(CleanupReport::new(recovery, pruned, files))
+    }
+
+    /// Runs at every tick of `pattern` until `shutdown`, once in the whole cluster whoever else runs
+    /// it: inside workers, or as a process of its own.
+    pub async fn run_scheduled(
+        &self,
+        pattern: Pattern,
+        shutdown: CancellationToken,
+    ) -> Result<(), ScheduleError> {
+        let ticks = Ticks::new(self.locks.database().clone(), JOB, pattern);
+        Schedule::new(ticks)
+            .run(shutdown.clone(), || {
+                let (cleanup, stop) = (self.clone(), shutdown.clone());
+                async move { cleanup.run_and_tell(&stop).await }
+            })
+            .await
+    }
+
+    async fn run_and_tell(&self, stop: &CancellationToken) -> Result<(), CleanupError> {
+        let report = self.run(stop).await?;
+        tracing::info!(
+            locks_cleaned = report.locks_cleaned,
+            reclaimed = report.entries_reclaimed,
+            unconfirmed = report.unconfirmed,
+            pruned = report.pruned,
+            files = report.swept.files,
+            "cleaned up"
+        );
+        Ok(())
     }
 
     fn retention(&self) -> Retention<'_> {

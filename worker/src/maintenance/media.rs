@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use entity::{asset, post};
-use futures::{StreamExt, TryStreamExt};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QuerySelect};
 use tokio_util::sync::CancellationToken;
@@ -84,10 +84,7 @@ impl UnusedFiles<'_> {
     /// Batches of files that are old enough.
     fn old_files(
         &self,
-    ) -> Result<
-        impl futures::Stream<Item = Result<Vec<ContentHash>, CleanupError>> + Unpin,
-        CleanupError,
-    > {
+    ) -> Result<BoxStream<'static, Result<Vec<ContentHash>, CleanupError>>, CleanupError> {
         let before = self.stored_before;
         Ok(self
             .media

@@ -7,7 +7,11 @@ mod prune;
 mod report;
 mod retention;
 mod retired;
+mod schedule;
+mod tick;
 
 pub use cleanup::{Cleanup, CleanupError};
 pub use report::{CleanupReport, Swept};
 pub use retired::retired_keys;
+pub use schedule::{Firing, Schedule, ScheduleError};
+pub use tick::{BadPattern, Pattern, Ticks};

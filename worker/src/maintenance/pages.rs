@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use sea_orm::DbErr;
 use tokio_util::sync::CancellationToken;
 
 /// The most rows one transaction takes.
@@ -12,24 +11,45 @@ const FIRST_ROWS: u64 = 100;
 /// The longest a transaction should take.
 const LONGEST: Duration = Duration::from_millis(100);
 
-/// Runs `page`, which is told how many rows it may take and answers how many it found, until it
-/// finds fewer or `stop` is cancelled.
-pub(super) async fn in_pages(
-    stop: &CancellationToken,
-    mut page: impl AsyncFnMut(u64) -> Result<u64, DbErr>,
-) -> Result<(), DbErr> {
-    let mut rows = FIRST_ROWS;
-    while !stop.is_cancelled() {
-        let started = Instant::now();
-        if page(rows).await? < rows {
-            return Ok(());
+/// Hands out the sizes of pages until one was not full, or `stop` is cancelled.
+#[derive(Debug)]
+pub(super) struct Pages<'a> {
+    stop: &'a CancellationToken,
+    rows: u64,
+    /// When the page under way began, and how many rows it found.
+    page: Option<(Instant, u64)>,
+}
+
+impl<'a> Pages<'a> {
+    pub(super) fn new(stop: &'a CancellationToken) -> Self {
+        Self {
+            stop,
+            rows: FIRST_ROWS,
+            page: None,
         }
-        let took = started.elapsed();
-        rows = next_size(rows, took);
-        // As much time for others: on SQLite they wait for the one writer's place.
-        tokio::time::sleep(took.min(LONGEST)).await;
     }
-    Ok(())
+
+    /// How many rows the next page may take; none when there is no more to do.
+    pub(super) async fn next(&mut self) -> Option<u64> {
+        if let Some((began, found)) = self.page {
+            if found < self.rows {
+                return None;
+            }
+            let took = began.elapsed();
+            self.rows = next_size(self.rows, took);
+            // As much time for others: on SQLite they wait for the one writer's place.
+            tokio::time::sleep(took.min(LONGEST)).await;
+        }
+        self.page = Some((Instant::now(), 0));
+        (!self.stop.is_cancelled()).then_some(self.rows)
+    }
+
+    /// Says how many rows the page found.
+    pub(super) fn found(&mut self, rows: u64) {
+        if let Some((_, found)) = &mut self.page {
+            *found = rows;
+        }
+    }
 }
 
 /// Half as many after a slow page, twice as many after a fast one.
@@ -58,24 +78,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_end_with_the_first_that_is_not_full_or_when_stopped() -> Result<(), DbErr> {
-        let (stop, mut left, mut pages) = (CancellationToken::new(), 250, 0);
-        in_pages(&stop, async |rows| {
+    async fn pages_end_with_the_first_that_is_not_full_or_when_stopped() {
+        let (stop, mut left, mut sizes) = (CancellationToken::new(), 250, Vec::new());
+        let mut pages = Pages::new(&stop);
+        while let Some(rows) = pages.next().await {
+            sizes.push(rows);
             let found = rows.min(left);
-            (left, pages) = (left - found, pages + 1);
-            Ok(found)
-        })
-        .await?;
-        assert_eq!((left, pages), (0, 2));
+            left -= found;
+            pages.found(found);
+        }
+        assert_eq!((left, sizes), (0, vec![100, 200]));
 
-        let mut pages = 0;
-        in_pages(&stop, async |rows| {
-            pages += 1;
-            stop.cancel();
-            Ok(rows)
-        })
-        .await?;
-        assert_eq!(pages, 1);
-        Ok(())
+        let mut pages = Pages::new(&stop);
+        assert_eq!(pages.next().await, Some(100));
+        pages.found(100);
+        stop.cancel();
+        assert_eq!(pages.next().await, None);
     }
 }

@@ -11,7 +11,7 @@ use sea_orm::{
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::pages::in_pages;
+use super::pages::Pages;
 use super::prune;
 use crate::database::Database;
 use crate::{clock, retry};
@@ -40,25 +40,25 @@ impl<'a> Retention<'a> {
     /// Deletes what is past its time, in short transactions.
     pub(super) async fn prune(&self, stop: &CancellationToken) -> Result<Pruned, DbErr> {
         let mut pruned = Pruned::default();
-        in_pages(stop, async |rows| {
+        let mut pages = Pages::new(stop);
+        while let Some(rows) = pages.next().await {
             let page = retry::on_contention(|| prune::page(self, rows)).await?;
             pruned.publications += page.publications;
             pruned.posts += page.posts;
-            Ok(page.publications)
-        })
-        .await?;
-        in_pages(stop, async |rows| {
+            pages.found(page.publications);
+        }
+        let mut pages = Pages::new(stop);
+        while let Some(rows) = pages.next().await {
             let found = self.delete_events(rows).await?;
             pruned.events += found;
-            Ok(found)
-        })
-        .await?;
-        in_pages(stop, async |rows| {
+            pages.found(found);
+        }
+        let mut pages = Pages::new(stop);
+        while let Some(rows) = pages.next().await {
             let found = self.delete_workers(rows).await?;
             pruned.workers += found;
-            Ok(found)
-        })
-        .await?;
+            pages.found(found);
+        }
         Ok(pruned)
     }
 

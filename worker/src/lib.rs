@@ -8,6 +8,7 @@ pub mod fingerprint;
 pub mod locks;
 pub mod maintenance;
 pub mod media;
+pub mod notices;
 pub mod seal;
 pub mod settings;
 pub mod telemetry;

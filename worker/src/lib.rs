@@ -5,6 +5,7 @@ pub mod clock;
 pub mod database;
 pub mod engine;
 pub mod fingerprint;
+pub mod http;
 pub mod locks;
 pub mod maintenance;
 pub mod media;
@@ -15,5 +16,6 @@ pub mod telemetry;
 pub mod when;
 pub mod workers;
 
+mod reload;
 mod retry;
 mod text;

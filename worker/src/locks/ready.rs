@@ -12,7 +12,7 @@ use sea_orm::{
 use uuid::Uuid;
 
 use super::Locks;
-use super::fence::scalar;
+use super::fence::{scalar, status_is};
 use crate::clock;
 
 /// A channel that is not paused and has scheduled work.
@@ -94,7 +94,7 @@ impl Locks {
     /// How many publications of a channel are under lock, over all workers.
     pub async fn under_lock(&self, channel_id: Uuid) -> Result<u64, DbErr> {
         publication::Entity::find()
-            .filter(publication::Column::Status.eq(Status::Publishing))
+            .filter(status_is(Status::Publishing))
             .filter(publication::Column::ChannelId.eq(channel_id))
             .count(self.db.work())
             .await
@@ -111,7 +111,7 @@ impl Locks {
             .select_only()
             .column(at)
             .column_as(clock::db_now(self.db.backend()), "db_now")
-            .filter(publication::Column::Status.eq(status))
+            .filter(status_is(status))
             .order_by_asc(at)
             .limit(1)
             .into_tuple()
@@ -131,7 +131,7 @@ fn earliest(priority: i16) -> SimpleExpr {
             .from(publication::Entity)
             .and_where(of_this_channel)
             .and_where(publication::Column::Priority.eq(priority))
-            .and_where(publication::Column::Status.eq(Status::Scheduled))
+            .and_where(status_is(Status::Scheduled))
             .order_by(
                 publication::Column::NextAttemptAt.as_column_ref(),
                 Order::Asc,

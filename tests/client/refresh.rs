@@ -1,86 +1,18 @@
 //! One refresh at a time, stored before use, and never the same single-use token twice.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api_client::sandbox::{Action, Fault, Route, Sandbox};
-use api_client::{
-    Call, MemoryTokenStore, Publisher, StoredTokens, TokenLock, TokenStore, TokenStoreError, Tokens,
-};
-use async_trait::async_trait;
+use api_client::{Call, MemoryTokenStore, Publisher, TokenStore};
 use secrecy::ExposeSecret;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 
 use crate::support::{Notes, call, deviantart_at, draft_with_file, publish, sandbox, tokens, word};
+use crate::watched_tokens::Watched;
 
-/// A store whose lock ends soon, whose writes can fail, and that tells a watcher of new tokens.
-struct Watched {
-    inner: MemoryTokenStore,
-    lock_left: Duration,
-    failures: AtomicUsize,
-    on_new: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
-}
-
-impl Watched {
-    fn new(tokens: Tokens) -> Self {
-        Self {
-            inner: MemoryTokenStore::new(Some(tokens)),
-            lock_left: Duration::from_secs(30),
-            failures: AtomicUsize::new(0),
-            on_new: Mutex::new(None),
-        }
-    }
-}
-
-struct ShortLock(Box<dyn TokenLock>, Duration);
-
-#[async_trait]
-impl TokenLock for ShortLock {
-    fn remaining(&self) -> Duration {
-        self.1
-    }
-
-    async fn release(self: Box<Self>) {
-        self.0.release().await;
-    }
-}
-
-#[async_trait]
-impl TokenStore for Watched {
-    async fn load(&self) -> Result<StoredTokens, TokenStoreError> {
-        self.inner.load().await
-    }
-
-    async fn lock(&self, wait: Duration) -> Result<Option<Box<dyn TokenLock>>, TokenStoreError> {
-        let lock = self.inner.lock(wait).await?;
-        Ok(lock.map(|lock| Box::new(ShortLock(lock, self.lock_left)) as Box<dyn TokenLock>))
-    }
-
-    async fn compare_and_set(
-        &self,
-        version: i64,
-        tokens: &Tokens,
-    ) -> Result<Option<i64>, TokenStoreError> {
-        if tokens.refresh_sent_at.is_none() {
-            if let Some(watch) = &*self.on_new.lock().expect("not poisoned") {
-                watch();
-            }
-            let take = |left: usize| left.checked_sub(1);
-            if self
-                .failures
-                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, take)
-                .is_ok()
-            {
-                return Err(TokenStoreError("the database is away".into()));
-            }
-        }
-        self.inner.compare_and_set(version, tokens).await
-    }
-}
-
-async fn ask_at_once(workers: &[Arc<dyn Publisher>], tasks: usize) -> Vec<&'static str> {
+/// Asks from many tasks, spread over the workers, at the same moment.
+pub(crate) async fn ask_at_once(workers: &[Arc<dyn Publisher>], tasks: usize) -> Vec<&'static str> {
     let barrier = Arc::new(tokio::sync::Barrier::new(tasks));
     let asked: Vec<_> = (0..tasks)
         .map(|number| {
@@ -98,7 +30,8 @@ async fn ask_at_once(workers: &[Arc<dyn Publisher>], tasks: usize) -> Vec<&'stat
     words
 }
 
-fn workers(
+/// Workers that share a store, as in a cluster.
+pub(crate) fn workers(
     sandbox: &Sandbox,
     store: &Arc<dyn TokenStore>,
     count: usize,
@@ -158,149 +91,6 @@ async fn rotated_tokens_are_stored_before_first_use() {
         "only the refused request came before the store"
     );
     assert_eq!(sandbox.requests(Some(Route::Placebo)).len(), 2);
-}
-
-/// CHAN-3: the answer is lost in every way an answer can be lost.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_lost_refresh_answer_needs_a_login_and_the_token_is_not_sent_twice() {
-    let lost = [
-        Action::Reset,
-        Action::Blank,
-        Action::Hang,
-        Action::Answer {
-            status: 200,
-            headers: Default::default(),
-            body: "{\"access_tok".into(),
-        },
-        Action::json(200, &serde_json::json!({ "status": "success" })),
-    ];
-    for action in lost {
-        let shown = format!("{action:?}");
-        let sandbox = sandbox().await;
-        let pair = sandbox.deviantart_tokens();
-        sandbox.expire_deviantart_tokens();
-        sandbox.script(Fault::once(Route::Token, action).after_accept());
-        let mut store = Watched::new(tokens(&pair));
-        store.lock_left = Duration::from_millis(4_100);
-        let store: Arc<dyn TokenStore> = Arc::new(store);
-        let workers = workers(&sandbox, &store, 2);
-        assert_eq!(
-            ask_at_once(&workers, 8).await,
-            vec!["needs_login"; 8],
-            "{shown}"
-        );
-        assert_eq!(
-            ask_at_once(&workers, 2).await,
-            vec!["needs_login"; 2],
-            "{shown}"
-        );
-        assert_eq!(sandbox.requests(Some(Route::Token)).len(), 1, "{shown}");
-    }
-}
-
-/// CHAN-3: a worker that was killed between sending and storing leaves its mark.
-#[tokio::test]
-async fn a_mark_left_by_a_killed_worker_needs_a_login() {
-    let sandbox = sandbox().await;
-    let pair = sandbox.deviantart_tokens();
-    sandbox.expire_deviantart_tokens();
-    let mut marked = tokens(&pair);
-    marked.refresh_sent_at = Some(chrono::Utc::now());
-    let publisher = deviantart_at(
-        &sandbox.url(),
-        Arc::new(MemoryTokenStore::new(Some(marked))),
-    );
-    assert_eq!(word(&publisher.test(&call()).await), "needs_login");
-    assert!(sandbox.requests(Some(Route::Token)).is_empty());
-}
-
-/// CHAN-3: a refused refresh token disconnects, and is not tried again.
-#[tokio::test]
-async fn a_refused_refresh_token_needs_a_login() {
-    let sandbox = sandbox().await;
-    let dead = Tokens {
-        refresh_token: Some("dead".into()),
-        ..tokens(&sandbox.deviantart_tokens())
-    };
-    sandbox.expire_deviantart_tokens();
-    let publisher = deviantart_at(&sandbox.url(), Arc::new(MemoryTokenStore::new(Some(dead))));
-    assert_eq!(word(&publisher.test(&call()).await), "needs_login");
-    assert_eq!(word(&publisher.test(&call()).await), "needs_login");
-    assert_eq!(sandbox.requests(Some(Route::Token)).len(), 1);
-}
-
-/// CHAN-3: nothing else disconnects the channel: it works again as soon as the platform does.
-#[tokio::test]
-async fn other_failures_of_a_refresh_keep_the_login() {
-    let cases = [
-        (Action::Page, "rate_limited"),
-        (Action::status(429), "rate_limited"),
-        (Action::status(500), "unavailable"),
-        (Action::status(503), "unavailable"),
-        (
-            Action::json(401, &serde_json::json!({ "error": "invalid_client" })),
-            "unauthorized",
-        ),
-        (
-            Action::json(400, &serde_json::json!({ "error": "invalid_client" })),
-            "unauthorized",
-        ),
-    ];
-    for (action, means) in cases {
-        let shown = format!("{action:?}");
-        let sandbox = sandbox().await;
-        let pair = sandbox.deviantart_tokens();
-        sandbox.expire_deviantart_tokens();
-        sandbox.script(Fault::once(Route::Token, action));
-        let store = Arc::new(MemoryTokenStore::new(Some(tokens(&pair))));
-        let publisher = deviantart_at(&sandbox.url(), store);
-        assert_eq!(word(&publisher.test(&call()).await), means, "{shown}");
-        assert_eq!(word(&publisher.test(&call()).await), "accepted", "{shown}");
-    }
-}
-
-/// CHAN-3: a refresh that never left keeps the login.
-#[tokio::test]
-async fn a_refresh_that_was_never_sent_keeps_the_login() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let url = format!("http://{}", listener.local_addr().expect("bound"));
-    tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.expect("one connection");
-        drop(listener);
-        let _ = stream.read(&mut [0; 4096]).await;
-        let answer = b"HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-        let _ = stream.write_all(answer).await;
-    });
-    let pair = api_client::sandbox::Pair {
-        access_token: "a".into(),
-        refresh_token: "r".into(),
-    };
-    let store = Arc::new(MemoryTokenStore::new(Some(tokens(&pair))));
-    let publisher = deviantart_at(&url, store.clone());
-    assert_eq!(word(&publisher.test(&call()).await), "unavailable");
-    let stored = store
-        .load()
-        .await
-        .expect("in memory")
-        .tokens
-        .expect("tokens");
-    assert!(
-        stored.refresh_sent_at.is_none(),
-        "the token may still be sent"
-    );
-}
-
-/// CHAN-3: "only if it can end before the lock does".
-#[tokio::test]
-async fn a_refresh_that_cannot_end_before_its_lock_is_not_sent() {
-    let sandbox = sandbox().await;
-    let pair = sandbox.deviantart_tokens();
-    sandbox.expire_deviantart_tokens();
-    let mut store = Watched::new(tokens(&pair));
-    store.lock_left = Duration::from_secs(1);
-    let publisher = deviantart_at(&sandbox.url(), Arc::new(store));
-    assert_eq!(word(&publisher.test(&call()).await), "unavailable");
-    assert!(sandbox.requests(Some(Route::Token)).is_empty());
 }
 
 /// CHAN-3: new tokens exist nowhere else, so storing them is tried until it works.

@@ -137,6 +137,7 @@ async fn every_entity_reads_back_what_it_wrote(db: TestDb) -> Result<()> {
         started_at: at(18),
         last_seen_at: at(19),
         stopped_at: Some(at(20)),
+        declared_dead_at: None,
     };
     assert_kept(&db, row).await?;
     let row = processing_lock::Model {

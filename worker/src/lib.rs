@@ -6,6 +6,7 @@ pub mod locks;
 pub mod media;
 pub mod seal;
 pub mod settings;
+pub mod when;
 
 mod retry;
 mod text;

@@ -20,7 +20,8 @@ const INCOMING: &str = "incoming";
 const PART_BYTES: usize = 5 << 20;
 
 impl Media {
-    /// Stores a file under the SHA-256 of its content, durably; nothing is left behind on error.
+    /// Stores a file under the SHA-256 of its content, durably; nothing is left behind on error
+    /// ([`sweep_incoming`](Self::sweep_incoming) clears up after a kill).
     ///
     /// Content that is stored already is replaced by itself: its age starts again, and a copy that
     /// the disk damaged is repaired.

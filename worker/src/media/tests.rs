@@ -204,6 +204,23 @@ async fn a_copy_that_fails_leaves_no_file_behind() -> TestResult {
     Ok(())
 }
 
+/// Files of the kernel say that they are empty and then are not, as a growing file does.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_file_that_grows_past_the_limit_is_refused_and_leaves_nothing_behind() -> TestResult {
+    let fixture = Fixture::new()?;
+    let result = fixture
+        .media
+        .put_file(Path::new("/proc/self/status"), 10)
+        .await;
+    assert!(
+        matches!(result, Err(MediaError::TooLarge { .. })),
+        "{result:?}"
+    );
+    assert_eq!(fixture.files(), Vec::<PathBuf>::new());
+    Ok(())
+}
+
 /// Commands that only read create nothing.
 #[tokio::test]
 async fn reading_from_a_storage_that_was_never_used_creates_nothing() -> TestResult {

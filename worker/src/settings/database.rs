@@ -69,6 +69,7 @@ pub(super) fn masked(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sea_orm::sqlx::sqlite::SqliteConnectOptions;
 
     /// CHAN-4: no secret is shown.
     #[test]
@@ -94,8 +95,9 @@ mod tests {
         }
     }
 
+    /// The driver must read the path back as it was meant.
     #[test]
-    fn the_embedded_url_survives_unusual_folder_names() {
+    fn the_embedded_url_survives_unusual_folder_names() -> Result<(), sea_orm::sqlx::Error> {
         for (folder, url) in [
             (
                 "./punctual-data",
@@ -112,7 +114,13 @@ mod tests {
         ] {
             assert_eq!(embedded_url(Path::new(folder)), url);
             assert!(is_accepted(url), "{url}");
+            let options: SqliteConnectOptions = url.parse()?;
+            assert_eq!(
+                options.get_filename(),
+                Path::new(folder).join("punctual.db")
+            );
         }
+        Ok(())
     }
 
     #[test]

@@ -9,11 +9,23 @@
 //! A [`Registry`] opens the publisher of a channel by the channel's kind. An embedding program
 //! registers kinds of its own beside the built-in [`deviantart`] and [`webhook`].
 
+mod channel;
 mod contract;
+mod http;
+mod media;
+mod redact;
 mod text;
+
+pub mod deviantart;
+#[cfg(feature = "sandbox")]
+pub mod sandbox;
+pub mod webhook;
+
+pub use channel::{ChannelConfig, ConfigError, Credentials, Registry};
+pub use http::{Answer, HttpClient, HttpError, HttpOptions};
 
 pub use contract::{
     AssetError, AssetReader, AssetRef, AssetSource, Call, CheckpointError, Checkpoints, Draft,
-    Guarantee, IdempotencyKey, Look, LookError, Others, Prepared, PublishError, Publisher, Receipt,
-    StoredTokens, TokenLock, TokenStore, TokenStoreError, Tokens, Verdict,
+    Guarantee, IdempotencyKey, Look, LookError, MemoryTokenStore, Others, Prepared, PublishError,
+    Publisher, Receipt, StoredTokens, TokenLock, TokenStore, TokenStoreError, Tokens, Verdict,
 };

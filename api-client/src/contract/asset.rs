@@ -21,7 +21,7 @@ pub struct AssetRef {
 }
 
 /// The bytes of an asset, read as they are sent.
-pub type AssetReader = Pin<Box<dyn AsyncRead + Send + Sync>>;
+pub type AssetReader = Pin<Box<dyn AsyncRead + Send>>;
 
 /// Where the bytes of assets come from. They are streamed: a large file never sits in memory.
 #[async_trait]

@@ -8,6 +8,9 @@ use super::PublishError;
 
 type Guard = Arc<dyn Fn() -> bool + Send + Sync>;
 
+/// Stands in for a time too long to be counted.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// What one call may take and when it must not start.
 #[derive(Clone)]
 pub struct Call {
@@ -19,8 +22,10 @@ pub struct Call {
 impl Call {
     /// A call that has to be over `time` from now, connecting included.
     pub fn within(time: Duration) -> Self {
+        let now = Instant::now();
+        let deadline = now.checked_add(time).unwrap_or(now + LONGEST);
         Self {
-            deadline: Instant::now() + time,
+            deadline,
             replay: false,
             before_send: None,
         }

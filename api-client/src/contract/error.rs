@@ -138,6 +138,20 @@ impl PublishError {
         matches!(self, Self::Ambiguous { .. })
     }
 
+    /// The reason, for taking secrets out of it.
+    pub(crate) fn reason_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Rejected { reason }
+            | Self::ChannelRejected { reason }
+            | Self::Unauthorized { reason }
+            | Self::NeedsLogin { reason }
+            | Self::RateLimited { reason, .. }
+            | Self::Unavailable { reason, .. }
+            | Self::Ambiguous { reason } => Some(reason),
+            Self::LeaseLost => None,
+        }
+    }
+
     /// How long the platform asked us to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -61,3 +61,9 @@ pub trait TokenLock: Send + Sync {
 #[derive(Debug, thiserror::Error)]
 #[error("the token store failed: {0}")]
 pub struct TokenStoreError(pub String);
+
+impl From<TokenStoreError> for super::PublishError {
+    fn from(error: TokenStoreError) -> Self {
+        super::PublishError::unavailable(error.to_string())
+    }
+}

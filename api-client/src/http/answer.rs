@@ -1,0 +1,104 @@
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use chrono::Utc;
+use reqwest::Response;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use serde::de::DeserializeOwned;
+
+use super::retry_after;
+
+/// The most of a successful answer that is read.
+const LONGEST_ANSWER: usize = 1024 * 1024;
+/// The most of any other answer that is read: enough for its error message.
+const LONGEST_ERROR: usize = 64 * 1024;
+
+/// A platform's answer, bounded and decompressed.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// The body, or as much of it as was read.
+    pub body: Bytes,
+    /// Whether the body is whole: it neither broke off nor went over the limit.
+    pub complete: bool,
+}
+
+impl Answer {
+    /// Reads a response to its end, to the limit or to the timeout, whichever comes first. The
+    /// status stands even if the body breaks off.
+    pub(super) async fn read(mut response: Response) -> Self {
+        let status = response.status().as_u16();
+        let limit = if response.status().is_success() {
+            LONGEST_ANSWER
+        } else {
+            LONGEST_ERROR
+        };
+        let headers = std::mem::take(response.headers_mut());
+        let mut body = BytesMut::new();
+        let complete = loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) => {
+                    let room = limit - body.len();
+                    body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                    if chunk.len() > room {
+                        break false;
+                    }
+                }
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        };
+        Self {
+            status,
+            headers,
+            body: body.freeze(),
+            complete,
+        }
+    }
+
+    /// The body as JSON; `None` if it is not whole or does not fit.
+    pub fn json<T: DeserializeOwned>(&self) -> Option<T> {
+        self.complete
+            .then(|| serde_json::from_slice(&self.body).ok())
+            .flatten()
+    }
+
+    /// How long the platform asks to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        retry_after::parse(self.headers.get(RETRY_AFTER)?.to_str().ok()?, Utc::now())
+    }
+
+    /// Whether the answer is a page for people: what proxies and firewalls send.
+    pub fn is_html(&self) -> bool {
+        self.headers
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .is_some_and(|value| {
+                value
+                    .trim_start()
+                    .to_ascii_lowercase()
+                    .starts_with("text/html")
+            })
+    }
+
+    /// The beginning of a text body, for people; empty for pages and binary data.
+    pub fn excerpt(&self) -> String {
+        const LENGTH: usize = 200;
+        let start = &self.body[..self.body.len().min(4 * LENGTH)];
+        let text = match std::str::from_utf8(start) {
+            Ok(text) => text,
+            // The cut may have gone through a character.
+            Err(error) if error.error_len().is_none() => {
+                std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or_default()
+            }
+            Err(_) => return String::new(),
+        };
+        match self.is_html() {
+            true => String::new(),
+            false => crate::text::line(text).chars().take(LENGTH).collect(),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+use std::error::Error as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::redirect::Policy;
+use reqwest::{Body, Client, Method, RequestBuilder, Url};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::Answer;
+use super::guarded::{Departure, GuardedBody};
+use crate::{Call, PublishError};
+
+/// How the client connects.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// The longest a connection may take to stand. A call's own time bounds it further.
+    pub connect_timeout: Duration,
+    /// Whether the proxies of the environment are used.
+    pub system_proxy: bool,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(10),
+            system_proxy: true,
+        }
+    }
+}
+
+/// Why the client could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("the HTTP client could not be set up: {0}")]
+pub struct HttpError(String);
+
+/// HTTP with the care that publishing needs: no redirects, no hidden retries, bounded answers.
+#[derive(Debug, Clone)]
+pub struct HttpClient {
+    client: Client,
+}
+
+/// Common servers drop idle connections after 5 s or more. Staying under that keeps a commit from
+/// being written to a connection that is just being closed, which would make it ambiguous.
+const IDLE_CONNECTION: Duration = Duration::from_secs(4);
+
+impl HttpClient {
+    /// Makes the client. It installs ring as the process's TLS provider if none is installed yet.
+    pub fn new(options: HttpOptions) -> Result<Self, HttpError> {
+        // An error here only says that a provider is installed already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = Client::builder()
+            .user_agent(concat!("punctual/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(options.connect_timeout)
+            .redirect(Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .pool_idle_timeout(IDLE_CONNECTION);
+        if !options.system_proxy {
+            builder = builder.no_proxy();
+        }
+        let client = builder
+            .build()
+            .map_err(|error| HttpError(describe(&error)))?;
+        Ok(Self { client })
+    }
+
+    /// Starts a request.
+    pub fn request(&self, method: Method, url: Url) -> RequestBuilder {
+        self.client.request(method, url)
+    }
+
+    /// Sends a request that may be repeated: without an answer the error is
+    /// [`PublishError::Unavailable`].
+    pub async fn send(&self, request: RequestBuilder, call: &Call) -> Result<Answer, PublishError> {
+        match request.timeout(call.timeout()?).send().await {
+            Ok(response) => Ok(Answer::read(response).await),
+            Err(error) => Err(PublishError::unavailable(describe(&error))),
+        }
+    }
+
+    /// Sends the one irreversible request. The caller's guard is asked when the connection stands,
+    /// right before the first byte. Without an answer the error is [`PublishError::Unavailable`] if
+    /// no byte of it left, and [`PublishError::Ambiguous`] otherwise.
+    pub async fn send_once(
+        &self,
+        request: RequestBuilder,
+        body: Bytes,
+        call: &Call,
+    ) -> Result<Answer, PublishError> {
+        let timeout = call.timeout()?;
+        let (body, departure) = GuardedBody::new(body, call.clone());
+        match request.body(Body::wrap(body)).timeout(timeout).send().await {
+            Ok(response) => Ok(Answer::read(response).await),
+            Err(error) => Err(match departure.get() {
+                Departure::Waiting => PublishError::unavailable(describe(&error)),
+                Departure::Refused => PublishError::unavailable("held back right before sending"),
+                Departure::Left => PublishError::ambiguous(format!(
+                    "no answer after the request was sent: {}",
+                    describe(&error)
+                )),
+            }),
+        }
+    }
+}
+
+/// A header whose value never shows in `Debug` output or in the logs of the HTTP stack.
+pub(crate) fn sensitive_header(
+    request: RequestBuilder,
+    name: &'static str,
+    value: &SecretString,
+) -> Result<RequestBuilder, PublishError> {
+    let mut value = HeaderValue::from_str(value.expose_secret())
+        .map_err(|_| PublishError::unauthorized("a credential holds characters no header may"))?;
+    value.set_sensitive(true);
+    Ok(request.header(HeaderName::from_static(name), value))
+}
+
+/// What went wrong, without the address: a webhook's address can be a secret.
+fn describe(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return if error.is_connect() {
+            "connecting timed out"
+        } else {
+            "timed out"
+        }
+        .into();
+    }
+    let mut causes = Vec::new();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        causes.push(error.to_string());
+        cause = error.source();
+    }
+    causes.dedup();
+    match causes.is_empty() {
+        true => "the request failed".into(),
+        false => causes.join(": "),
+    }
+}

@@ -1,0 +1,10 @@
+//! The one HTTP client, and what it knows about a request that failed.
+
+mod answer;
+mod client;
+mod guarded;
+mod retry_after;
+
+pub use answer::Answer;
+pub(crate) use client::sensitive_header;
+pub use client::{HttpClient, HttpError, HttpOptions};

@@ -1,0 +1,93 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Mutex;
+
+use axum::http::{HeaderMap, HeaderValue};
+use chrono::Utc;
+use serde::{Deserialize, Serialize};
+
+use super::fault::Route;
+use super::server::locked;
+
+/// How many requests are remembered.
+const LONGEST: usize = 20_000;
+/// Headers worth remembering. Those that carry credentials are not among them.
+const HEADERS: [&str; 8] = [
+    "user-agent",
+    "accept-encoding",
+    "content-type",
+    "content-length",
+    "transfer-encoding",
+    "da-minor-version",
+    "idempotency-key",
+    "webhook-timestamp",
+];
+
+/// A request the sandbox has seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// When, in milliseconds since 1970.
+    pub at: i64,
+    /// What it was for.
+    pub route: Route,
+    /// Its key.
+    pub key: String,
+    /// Its plainer headers.
+    pub headers: BTreeMap<String, String>,
+}
+
+/// The latest requests, noted before anything else happens to them.
+#[derive(Default)]
+pub(super) struct Requests(Mutex<VecDeque<Note>>);
+
+struct Note {
+    at: i64,
+    route: Route,
+    key: String,
+    headers: Vec<(&'static str, HeaderValue)>,
+}
+
+impl Requests {
+    pub(super) fn note(&self, route: Route, key: &str, headers: &HeaderMap) {
+        let kept = HEADERS
+            .iter()
+            .filter_map(|name| headers.get(*name).map(|value| (*name, value.clone())))
+            .collect();
+        let note = Note {
+            at: Utc::now().timestamp_millis(),
+            route,
+            key: key.to_owned(),
+            headers: kept,
+        };
+        let mut notes = locked(&self.0);
+        if notes.len() == LONGEST {
+            notes.pop_front();
+        }
+        notes.push_back(note);
+    }
+
+    pub(super) fn list(&self, route: Option<Route>) -> Vec<Seen> {
+        locked(&self.0)
+            .iter()
+            .filter(|note| route.is_none_or(|route| note.route == route))
+            .map(|note| Seen {
+                at: note.at,
+                route: note.route,
+                key: note.key.clone(),
+                headers: note
+                    .headers
+                    .iter()
+                    .map(|(name, value)| {
+                        (
+                            name.to_string(),
+                            String::from_utf8_lossy(value.as_bytes()).into_owned(),
+                        )
+                    })
+                    .collect(),
+            })
+            .collect()
+    }
+
+    pub(super) fn clear(&self) {
+        locked(&self.0).clear();
+    }
+}

@@ -1,0 +1,167 @@
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::connection::{Doors, Line};
+use super::deviantart::{Pair, Studio};
+use super::fault::{Fault, Route, Script};
+use super::ledger::{Entry, Ledger, Summary};
+use super::requests::{Requests, Seen};
+use super::stage::{Held, Stage};
+use super::webhook::Receivers;
+use super::{control, deviantart, webhook};
+
+/// Everything the sandbox knows.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) script: Script,
+    pub(super) stage: Stage,
+    pub(super) ledger: Ledger,
+    pub(super) requests: Requests,
+    pub(super) receivers: Receivers,
+    pub(super) studio: Mutex<Studio>,
+}
+
+pub(super) type World = Arc<State>;
+
+impl State {
+    pub(super) fn reset(&self) {
+        self.script.clear();
+        self.stage.clear();
+        self.ledger.clear();
+        self.requests.clear();
+        self.receivers.clear();
+        *locked(&self.studio) = Studio::default();
+    }
+}
+
+/// A running sandbox. Dropping it closes its door; requests under way end on their own.
+pub struct Sandbox {
+    address: SocketAddr,
+    world: World,
+    server: JoinHandle<()>,
+}
+
+impl Sandbox {
+    /// Starts on an address; port 0 picks a free one.
+    pub async fn start(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let world = World::default();
+        let app = Router::new()
+            .merge(webhook::routes())
+            .merge(deviantart::routes())
+            .layer(DefaultBodyLimit::disable())
+            .nest("/_sandbox", control::routes())
+            .with_state(world.clone())
+            .into_make_service_with_connect_info::<Line>();
+        let server = tokio::spawn(async move {
+            // Serving ends only with the task.
+            let _ = axum::serve(Doors(listener), app).await;
+        });
+        Ok(Self {
+            address,
+            world,
+            server,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The base URL, without a slash at its end.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Starts, says `ready http=ADDRESS` on standard output, and serves until it is stopped from
+    /// outside: the whole of a program that is nothing but a sandbox.
+    pub async fn run(address: SocketAddr) -> io::Result<()> {
+        let mut sandbox = Self::start(address).await?;
+        println!("ready http={}", sandbox.address());
+        (&mut sandbox.server).await.map_err(io::Error::other)
+    }
+
+    /// Scripts a fault.
+    pub fn script(&self, fault: Fault) {
+        self.world.script.add(fault);
+    }
+
+    /// Forgets scripted faults.
+    pub fn clear_faults(&self) {
+        self.world.script.clear();
+    }
+
+    /// Waits until so many requests are held.
+    pub async fn held(&self, count: usize) -> Vec<Held> {
+        self.world.stage.wait(count).await
+    }
+
+    /// Lets one held request go on, or all; says how many did.
+    pub fn release(&self, id: Option<u64>) -> usize {
+        self.world.stage.release(id)
+    }
+
+    /// What became public, by keys that contain a text.
+    pub fn ledger(&self, part: &str) -> Vec<Entry> {
+        self.world.ledger.entries(part)
+    }
+
+    /// The ledger in short.
+    pub fn summary(&self) -> Summary {
+        self.world.ledger.summary()
+    }
+
+    /// The latest requests, of one kind or of all.
+    pub fn requests(&self, route: Option<Route>) -> Vec<Seen> {
+        self.world.requests.list(route)
+    }
+
+    /// Verifies the signatures of a webhook receiver with this secret; false if it is none.
+    pub fn set_webhook_secret(&self, name: &str, secret: &str) -> bool {
+        self.world.receivers.set_secret(name, secret)
+    }
+
+    /// A new pair of DeviantArt tokens, as after a login.
+    pub fn deviantart_tokens(&self) -> Pair {
+        locked(&self.world.studio).new_pair()
+    }
+
+    /// Ends all DeviantArt access tokens.
+    pub fn expire_deviantart_tokens(&self) {
+        locked(&self.world.studio).expire();
+    }
+
+    /// DeviantArt answers 429 after so many more requests; `None` lifts the limit.
+    pub fn limit_deviantart(&self, remaining: Option<u64>) {
+        locked(&self.world.studio).limit(remaining);
+    }
+
+    /// A DeviantArt work made by somebody else, at an instant in seconds since 1970; gives its id.
+    pub fn add_deviantart_work(&self, title: &str, published_at: i64) -> String {
+        locked(&self.world.studio).add_work(title, published_at)
+    }
+
+    /// Forgets everything and lets go of what is held.
+    pub fn reset(&self) {
+        self.world.reset();
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// A lock that outlives a panic: the sandbox has nothing that could be left half done.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

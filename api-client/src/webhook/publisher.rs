@@ -1,0 +1,191 @@
+use async_trait::async_trait;
+use chrono::Utc;
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Method, RequestBuilder};
+use secrecy::SecretString;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::payload::{self, Inlined};
+use super::settings::Settings;
+use super::{judge_commit, judge_look};
+use crate::http::sensitive_header;
+use crate::redact::Redact;
+use crate::{
+    AssetSource, Call, ChannelConfig, Checkpoints, ConfigError, Draft, Guarantee, HttpClient,
+    IdempotencyKey, Look, Prepared, PublishError, Publisher, Receipt, Verdict,
+};
+
+/// A webhook channel.
+pub struct Webhook {
+    http: HttpClient,
+    settings: Settings,
+    redact: Redact,
+}
+
+impl Webhook {
+    /// Reads the channel's configuration.
+    pub fn new(config: ChannelConfig) -> Result<Self, ConfigError> {
+        let settings = Settings::read(&config)?;
+        let redact = Redact::new(config.credentials.iter().map(|(_, secret)| secret));
+        Ok(Self {
+            http: config.http,
+            settings,
+            redact,
+        })
+    }
+
+    /// Adds the headers of the convention; gives back the signature, which errors must not show.
+    fn identify(
+        &self,
+        request: RequestBuilder,
+        key: &str,
+        body: &[u8],
+    ) -> Result<(RequestBuilder, Option<SecretString>), PublishError> {
+        let timestamp = Utc::now().timestamp();
+        let request = request
+            .header("webhook-id", key)
+            .header("webhook-timestamp", timestamp)
+            .header("idempotency-key", key);
+        match &self.settings.signer {
+            None => Ok((request, None)),
+            Some(signer) => {
+                let signature = signer.sign(key, timestamp, body);
+                Ok((
+                    sensitive_header(request, "webhook-signature", &signature)?,
+                    Some(signature),
+                ))
+            }
+        }
+    }
+
+    async fn look(&self, key: &str, call: &Call) -> Result<Option<Verdict>, PublishError> {
+        let Some(address) = self.settings.lookup_address(key) else {
+            return Ok(None);
+        };
+        let request = self.http.request(Method::GET, address);
+        let (request, signature) = self.identify(request, key, b"")?;
+        let answer = self.http.send(request, call).await?;
+        let verdict = judge_look(&answer);
+        verdict
+            .map(Some)
+            .map_err(|error| self.redact.and(signature).error(error))
+    }
+}
+
+#[async_trait]
+impl Publisher for Webhook {
+    fn guarantee(&self) -> Guarantee {
+        match (self.settings.dedupes, &self.settings.lookup_url) {
+            (true, _) => Guarantee::EXACT,
+            (false, Some(_)) => Guarantee::Reconcilable,
+            (false, None) => Guarantee::AtMostOnce,
+        }
+    }
+
+    fn needs_prepare(&self, draft: &Draft) -> bool {
+        payload::inlined(draft, self.settings.inline_limit)
+            .next()
+            .is_some()
+    }
+
+    fn can_look_up(&self) -> bool {
+        self.settings.lookup_url.is_some()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.settings.signer.is_none() {
+            warnings.push(
+                "requests are not signed: without a `secret` the receiver cannot tell who sends"
+                    .into(),
+            );
+        }
+        if self.settings.url.scheme() == "http" && self.settings.url.host_str() != Some("127.0.0.1")
+        {
+            warnings.push("requests travel in the clear: the URL is plain http".into());
+        }
+        warnings
+    }
+
+    fn validate(&self, _: &Draft) -> Result<(), PublishError> {
+        // Options are the receiver's business, and files that do not fit travel as references.
+        Ok(())
+    }
+
+    async fn prepare(
+        &self,
+        draft: &Draft,
+        _: &dyn Checkpoints,
+        assets: &dyn AssetSource,
+        _: &Call,
+    ) -> Result<Prepared, PublishError> {
+        if !self.needs_prepare(draft) {
+            return Ok(Prepared::nothing());
+        }
+        let files = payload::read_inlined(draft, self.settings.inline_limit, assets).await?;
+        Ok(Prepared::new(json!(files)))
+    }
+
+    async fn commit(
+        &self,
+        draft: &Draft,
+        prepared: &Prepared,
+        key: &IdempotencyKey,
+        call: &Call,
+    ) -> Result<Receipt, PublishError> {
+        let files: Inlined = prepared.read().unwrap_or_default();
+        let body = payload::encode(draft, &files)?;
+        let request = self
+            .http
+            .request(Method::POST, self.settings.url.clone())
+            .header(CONTENT_TYPE, "application/json");
+        let (request, signature) = self.identify(request, key.as_str(), &body)?;
+        let answer = self.http.send_once(request, body, call).await?;
+        judge_commit(
+            &self.redact.and(signature).answer(answer),
+            self.settings.dedupes,
+        )
+    }
+
+    async fn reconcile(
+        &self,
+        _: &Draft,
+        _: Option<&Prepared>,
+        key: &IdempotencyKey,
+        _: &Look,
+        call: &Call,
+    ) -> Result<Verdict, PublishError> {
+        Ok(self
+            .look(key.as_str(), call)
+            .await?
+            .unwrap_or(Verdict::CannotTell))
+    }
+
+    /// Asks for the head only: a `POST` would be a post to a receiver that does not know better.
+    async fn test(&self, call: &Call) -> Result<String, PublishError> {
+        let request = self.http.request(Method::HEAD, self.settings.url.clone());
+        let answer = self.http.send(request, call).await?;
+        if matches!(answer.status, 300..=399 | 410) {
+            return judge_commit(&answer, false).map(|_| String::new());
+        }
+        let asked = match self
+            .look(&IdempotencyKey::of(Uuid::nil()).to_string(), call)
+            .await?
+        {
+            None => "",
+            Some(Verdict::Absent) => "; its look-up works",
+            Some(_) => "; its look-up claims to have a post that was never sent",
+        };
+        let signed = if self.settings.signer.is_some() {
+            "signed"
+        } else {
+            "unsigned"
+        };
+        Ok(format!(
+            "{} is reachable (it answered {}); requests are {signed}{asked}",
+            self.settings.url.host_str().unwrap_or("the receiver"),
+            answer.status
+        ))
+    }
+}

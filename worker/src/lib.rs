@@ -1,5 +1,6 @@
 //! Punctual's engine: execution locks, the worker, and the `punctual` command.
 
+pub mod channels;
 pub mod clock;
 pub mod database;
 pub mod locks;

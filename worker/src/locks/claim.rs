@@ -35,6 +35,9 @@ pub struct Batch {
     /// Set where there is nothing to prepare and a repeated commit is harmless: the claim is then
     /// the mark too, at no extra write (TWICE-3).
     pub mark: Option<Replay>,
+    /// Whether this is the one probe of an open circuit: the channel's `not_before` was moved for
+    /// it and does not hold it back (CHAN-2).
+    pub probe: bool,
 }
 
 impl Locks {
@@ -58,7 +61,11 @@ impl Locks {
         let update = only_picked(update, backend, with, ids)
             .filter(claimable(backend, &self.policy))
             .filter(Column::ChannelId.eq(batch.channel_id))
-            .filter(channel_is_open(backend));
+            .filter(if batch.probe {
+                not_paused()
+            } else {
+                channel_is_open(backend)
+            });
         self.take(update, batch.lease).await
     }
 
@@ -147,25 +154,30 @@ fn claimable(backend: DbBackend, policy: &Policy) -> Condition {
         .add(column(Column::NextAttemptAt).gt(clock::db_now_minus(backend, policy.max_lateness)))
 }
 
-/// Whether the row's channel takes posts now.
+/// Whether the row's channel takes posts now: neither paused nor told to wait.
 fn channel_is_open(backend: DbBackend) -> SimpleExpr {
-    let open = Query::select()
-        .column(channel::Column::Id.as_column_ref())
-        .from(channel::Entity)
-        .cond_where(open_channels(backend))
-        .to_owned();
-    column(Column::ChannelId).in_subquery(open)
+    let not_told_to_wait = Condition::any()
+        .add(channel::Column::NotBefore.is_null())
+        .add(clock::expired(backend, channel::Column::NotBefore));
+    on_channel(
+        Condition::all()
+            .add(channel::Column::PausedAt.is_null())
+            .add(not_told_to_wait),
+    )
 }
 
-/// The condition "neither paused nor told to wait".
-pub(super) fn open_channels(backend: DbBackend) -> Condition {
-    Condition::all()
-        .add(channel::Column::PausedAt.is_null())
-        .add(
-            Condition::any()
-                .add(channel::Column::NotBefore.is_null())
-                .add(clock::expired(backend, channel::Column::NotBefore)),
-        )
+/// Whether the row's channel is not paused, told to wait or not.
+fn not_paused() -> SimpleExpr {
+    on_channel(Condition::all().add(channel::Column::PausedAt.is_null()))
+}
+
+fn on_channel(condition: Condition) -> SimpleExpr {
+    let channels = Query::select()
+        .column(channel::Column::Id.as_column_ref())
+        .from(channel::Entity)
+        .cond_where(condition)
+        .to_owned();
+    column(Column::ChannelId).in_subquery(channels)
 }
 
 /// One probe per priority, each an equality on the due index that stops at `limit` rows, and the

@@ -40,6 +40,9 @@ pub struct Mark<'a> {
     pub claim: &'a Claim,
     /// For how long its commit may be repeated.
     pub replay: Replay,
+    /// Whether it is the one probe of an open circuit: the channel's `not_before` was moved for it
+    /// and does not hold it back (CHAN-2).
+    pub probe: bool,
 }
 
 /// The proof that a mark is durable; a commit takes one.
@@ -162,7 +165,7 @@ impl Locks {
                     let channel = channels
                         .get_mut(&row.publication.channel_id)
                         .ok_or(MarkRefused::LeaseLost)?;
-                    if reserve_slot(channel, row.db_now)? {
+                    if reserve_slot(channel, row.db_now, mark.probe)? {
                         reserved.insert(channel.id);
                     }
                     accepted.push((mark.claim.lock(), mark.replay));
@@ -309,23 +312,28 @@ async fn hold_channels(
 }
 
 /// Reserves the channel's slot if it is paced; says whether there was one to reserve.
-fn reserve_slot(channel: &mut channel::Model, now: DateTime<Utc>) -> Result<bool, MarkRefused> {
+fn reserve_slot(
+    channel: &mut channel::Model,
+    now: DateTime<Utc>,
+    probe: bool,
+) -> Result<bool, MarkRefused> {
     if channel.paused_at.is_some() {
         return Err(MarkRefused::Paused);
     }
-    if let Some(wait) = channel.not_before.and_then(|at| (at - now).to_std().ok()) {
-        if !wait.is_zero() {
-            return Err(MarkRefused::NotBefore(wait));
-        }
+    if let Some(wait) = until(channel.not_before, now).filter(|_| !probe) {
+        return Err(MarkRefused::NotBefore(wait));
     }
     if channel.min_interval_ms == 0 {
         return Ok(false);
     }
-    if let Some(wait) = channel.next_slot_at.and_then(|at| (at - now).to_std().ok()) {
-        if !wait.is_zero() {
-            return Err(MarkRefused::SlotTaken(wait));
-        }
+    if let Some(wait) = until(channel.next_slot_at, now) {
+        return Err(MarkRefused::SlotTaken(wait));
     }
     channel.next_slot_at = Some(now + TimeDelta::milliseconds(channel.min_interval_ms));
     Ok(true)
+}
+
+/// How long until `at`, if that is still to come.
+fn until(at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Option<Duration> {
+    (at? - now).to_std().ok().filter(|wait| !wait.is_zero())
 }

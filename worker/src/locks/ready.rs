@@ -1,17 +1,21 @@
-//! Which channels have work that may go out now, and when the others will (LOCK-10).
+//! Which channels have work, and when it may go out (LOCK-10).
+
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use entity::{Status, channel, publication};
-use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement, SimpleExpr};
-use sea_orm::{ColumnTrait, DbErr, EntityTrait, FromQueryResult, Order, QueryFilter, QuerySelect};
+use sea_orm::sea_query::{Expr, ExprTrait, Query, SimpleExpr};
+use sea_orm::{
+    ColumnTrait, DbErr, EntityTrait, FromQueryResult, Order, PaginatorTrait, QueryFilter,
+    QuerySelect,
+};
 use uuid::Uuid;
 
 use super::Locks;
-use super::claim::open_channels;
 use super::fence::scalar;
 use crate::clock;
 
-/// An open channel, and its earliest scheduled instant at each priority.
+/// A channel that is not paused and has scheduled work.
 #[derive(Clone, Debug, PartialEq, Eq, FromQueryResult)]
 pub struct ReadyChannel {
     /// The channel.
@@ -22,6 +26,8 @@ pub struct ReadyChannel {
     pub normal_at: Option<DateTime<Utc>>,
     /// The earliest among its patient ones.
     pub patient_at: Option<DateTime<Utc>>,
+    /// Nothing is sent before this instant.
+    pub not_before: Option<DateTime<Utc>>,
     /// The earliest instant of its next commit, if it is paced.
     pub next_slot_at: Option<DateTime<Utc>>,
     /// The database's clock.
@@ -37,50 +43,96 @@ impl ReadyChannel {
             .min()
     }
 
-    /// Whether something of it is due.
-    pub fn is_due(&self) -> bool {
-        self.earliest_at().is_some_and(|at| at <= self.db_now)
+    /// How long until something of it may be claimed: due, not told to wait, and with a free slot.
+    pub fn wait(&self) -> Duration {
+        [self.earliest_at(), self.not_before, self.next_slot_at]
+            .into_iter()
+            .flatten()
+            .max()
+            .and_then(|at| (at - self.db_now).to_std().ok())
+            .unwrap_or_default()
     }
 }
 
 impl Locks {
-    /// The open channels with scheduled work. Its cost is three index probes per channel, whatever
-    /// waits in them: it does not walk past rows that may not be taken.
+    /// The channels that are not paused and have scheduled work. Its cost is three index probes per
+    /// channel, whatever waits in them: it does not walk past rows that may not be taken.
     pub async fn ready_channels(&self) -> Result<Vec<ReadyChannel>, DbErr> {
-        let backend = self.db.backend();
         let mut channels: Vec<ReadyChannel> = channel::Entity::find()
             .select_only()
             .column(channel::Column::Id)
+            .column(channel::Column::NotBefore)
             .column(channel::Column::NextSlotAt)
             .column_as(earliest(1), "urgent_at")
             .column_as(earliest(0), "normal_at")
             .column_as(earliest(-1), "patient_at")
-            .column_as(clock::db_now(backend), "db_now")
-            .filter(open_channels(backend))
+            .column_as(clock::db_now(self.db.backend()), "db_now")
+            .filter(channel::Column::PausedAt.is_null())
             .into_model()
             .all(self.db.work())
             .await?;
         channels.retain(|channel| channel.earliest_at().is_some());
         Ok(channels)
     }
+
+    /// The next look at an unconfirmed publication: the instant, and the database's clock.
+    pub async fn next_look(&self) -> Result<Option<Duration>, DbErr> {
+        self.earliest(publication::Column::NextAttemptAt, Status::Unconfirmed)
+            .await
+    }
+
+    /// How long until the next lease ends, if any is running.
+    pub async fn next_expiry(&self) -> Result<Option<Duration>, DbErr> {
+        self.earliest(publication::Column::LockedUntil, Status::Publishing)
+            .await
+    }
+
+    /// How many publications of a channel are under lock, over all workers.
+    pub async fn under_lock(&self, channel_id: Uuid) -> Result<u64, DbErr> {
+        publication::Entity::find()
+            .filter(publication::Column::Status.eq(Status::Publishing))
+            .filter(publication::Column::ChannelId.eq(channel_id))
+            .count(self.db.work())
+            .await
+    }
+
+    /// How long until the earliest `at` of a status, by the database's clock.
+    async fn earliest(
+        &self,
+        at: publication::Column,
+        status: Status,
+    ) -> Result<Option<Duration>, DbErr> {
+        use sea_orm::QueryOrder;
+        let found: Option<(DateTime<Utc>, DateTime<Utc>)> = publication::Entity::find()
+            .select_only()
+            .column(at)
+            .column_as(clock::db_now(self.db.backend()), "db_now")
+            .filter(publication::Column::Status.eq(status))
+            .order_by_asc(at)
+            .limit(1)
+            .into_tuple()
+            .one(self.db.work())
+            .await?;
+        Ok(found.map(|(at, now)| (at - now).to_std().unwrap_or_default()))
+    }
 }
 
 /// The earliest scheduled instant of the row's channel at one priority, straight from the index.
 fn earliest(priority: i16) -> SimpleExpr {
-    let probe: SelectStatement = Query::select()
-        .column(publication::Column::NextAttemptAt.as_column_ref())
-        .from(publication::Entity)
-        .and_where(
-            Expr::col(publication::Column::ChannelId.as_column_ref())
-                .eq(Expr::col(channel::Column::Id.as_column_ref())),
-        )
-        .and_where(publication::Column::Priority.eq(priority))
-        .and_where(publication::Column::Status.eq(Status::Scheduled))
-        .order_by(
-            publication::Column::NextAttemptAt.as_column_ref(),
-            Order::Asc,
-        )
-        .limit(1)
-        .to_owned();
-    scalar(probe)
+    let of_this_channel = Expr::col(publication::Column::ChannelId.as_column_ref())
+        .eq(Expr::col(channel::Column::Id.as_column_ref()));
+    scalar(
+        Query::select()
+            .column(publication::Column::NextAttemptAt.as_column_ref())
+            .from(publication::Entity)
+            .and_where(of_this_channel)
+            .and_where(publication::Column::Priority.eq(priority))
+            .and_where(publication::Column::Status.eq(Status::Scheduled))
+            .order_by(
+                publication::Column::NextAttemptAt.as_column_ref(),
+                Order::Asc,
+            )
+            .limit(1)
+            .to_owned(),
+    )
 }

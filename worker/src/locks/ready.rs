@@ -15,7 +15,7 @@ use super::Locks;
 use super::fence::{scalar, status_is};
 use crate::clock;
 
-/// A channel that is not paused and has scheduled work.
+/// A channel that is not paused, and when it has work.
 #[derive(Clone, Debug, PartialEq, Eq, FromQueryResult)]
 pub struct ReadyChannel {
     /// The channel.
@@ -44,25 +44,25 @@ impl ReadyChannel {
     }
 
     /// How long until something of it may be claimed: due, not told to wait, and with a slot that is
-    /// at most `slot_lead` away.
-    pub fn wait(&self, slot_lead: Duration) -> Duration {
+    /// at most `slot_lead` away. None if nothing is scheduled.
+    pub fn wait(&self, slot_lead: Duration) -> Option<Duration> {
         let until = |at: DateTime<Utc>| (at - self.db_now).to_std().unwrap_or_default();
-        let due = self.earliest_at().map(until).unwrap_or_default();
+        let due = until(self.earliest_at()?);
         let open = self.not_before.map(until).unwrap_or_default();
         let slot = self
             .next_slot_at
             .map(until)
             .unwrap_or_default()
             .saturating_sub(slot_lead);
-        due.max(open).max(slot)
+        Some(due.max(open).max(slot))
     }
 }
 
 impl Locks {
-    /// The channels that are not paused and have scheduled work. Its cost is three index probes per
-    /// channel, whatever waits in them: it does not walk past rows that may not be taken.
+    /// The channels that are not paused. Its cost is three index probes per channel, whatever waits
+    /// in them: it does not walk past rows that may not be taken.
     pub async fn ready_channels(&self) -> Result<Vec<ReadyChannel>, DbErr> {
-        let mut channels: Vec<ReadyChannel> = channel::Entity::find()
+        channel::Entity::find()
             .select_only()
             .column(channel::Column::Id)
             .column(channel::Column::NotBefore)
@@ -74,9 +74,7 @@ impl Locks {
             .filter(channel::Column::PausedAt.is_null())
             .into_model()
             .all(self.db.work())
-            .await?;
-        channels.retain(|channel| channel.earliest_at().is_some());
-        Ok(channels)
+            .await
     }
 
     /// The next look at an unconfirmed publication: the instant, and the database's clock.

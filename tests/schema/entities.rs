@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use ::entity::{
     EventKind, Outcome, Phase, Status, asset, attempt, channel, checkpoint, event, job, post,
-    processing_lock, publication, worker,
+    processing_lock, publication, retired_key, worker,
 };
 use anyhow::Result;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -137,7 +137,14 @@ async fn every_entity_reads_back_what_it_wrote(db: TestDb) -> Result<()> {
         started_at: at(18),
         last_seen_at: at(19),
         stopped_at: Some(at(20)),
-        declared_dead_at: None,
+        declared_dead_at: Some(at(26)),
+    };
+    assert_kept(&db, row).await?;
+    let row = retired_key::Model {
+        dedupe_key: "gone".into(),
+        publication_id: Uuid::now_v7(),
+        content_sha256: "cd".repeat(32),
+        retired_at: at(27),
     };
     assert_kept(&db, row).await?;
     let row = processing_lock::Model {

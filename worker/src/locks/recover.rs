@@ -105,6 +105,19 @@ impl Locks {
         Ok(self.stats_where(self.lock_older_than(older_than)).await?)
     }
 
+    /// What [`recover_stale`](Self::recover_stale) and then
+    /// [`reclaim_stale`](Self::reclaim_stale) would do now, each lock counted once; changes
+    /// nothing.
+    pub async fn cleanup_stats(&self, older_than: Duration) -> Result<RecoveryStats, ReclaimError> {
+        self.check_age(older_than)?;
+        let either = Condition::any()
+            .add(self.lease_expired())
+            .add(self.lock_older_than(older_than));
+        let mut stats = self.stats_where(either).await?;
+        stats.locks_cleaned += NamedLocks::count_expired(&self.db).await?;
+        Ok(stats)
+    }
+
     /// Whether the lease of a publication has expired, by the database's clock.
     pub async fn is_stale(&self, publication: &publication::Model) -> Result<bool, DbErr> {
         let now = clock::read_db_now(self.db.work()).await?;
@@ -125,7 +138,8 @@ impl Locks {
             .add(column(Column::ExecutionLockedAt).lte(clock::db_now_minus(self.db.backend(), age)))
     }
 
-    fn check_age(&self, asked: Duration) -> Result<(), ReclaimError> {
+    /// Refuses an age at which a lock may belong to a healthy worker.
+    pub(crate) fn check_age(&self, asked: Duration) -> Result<(), ReclaimError> {
         let least = self.policy().publish_deadline + self.policy().lease;
         if asked > least {
             Ok(())

@@ -24,7 +24,7 @@ const WORKER_DEATHS: &str = "punctual_worker_deaths_total";
 const PANICS: &str = "punctual_panics_total";
 const NOTICES_DELIVERED: &str = "punctual_notices_delivered_total";
 const NOTICES_FAILED: &str = "punctual_notices_failed_total";
-const CLEANUPS: &str = "punctual_cleanups_total";
+const JOBS: &str = "punctual_jobs_total";
 const PRUNED: &str = "punctual_publications_pruned_total";
 const WORKER_INFO: &str = "punctual_worker_info";
 
@@ -68,7 +68,7 @@ pub fn heartbeat_failed() {
     counter!(HEARTBEATS_FAILED).increment(1);
 }
 
-/// The reaper ran, found `recovered` stale publications, and took this long.
+/// The reaper ran and recovered so many publications.
 pub fn reaper_ran(recovered: u64) {
     counter!(REAPER_RUNS).increment(1);
     counter!(RECOVERED).increment(recovered);
@@ -109,9 +109,9 @@ pub fn notice_failed() {
     counter!(NOTICES_FAILED).increment(1);
 }
 
-/// The cleanup job ran; `result` is `done`, `failed` or `panicked`.
-pub fn cleanup_ran(result: &'static str) {
-    counter!(CLEANUPS, "result" => result).increment(1);
+/// A scheduled job ran; `result` is `done`, `failed` or `panicked`.
+pub fn job_ran(job: &'static str, result: &'static str) {
+    counter!(JOBS, "job" => job, "result" => result).increment(1);
 }
 
 /// Retention took finished publications.
@@ -165,11 +165,11 @@ pub(super) fn describe() {
     describe_counter!(PANICS, "Panics that were contained");
     describe_counter!(NOTICES_DELIVERED, "Events that reached notify_url");
     describe_counter!(NOTICES_FAILED, "Failed tries to post an event");
-    describe_counter!(CLEANUPS, "Runs of the cleanup job, by result");
+    describe_counter!(JOBS, "Runs of scheduled jobs, by result");
     describe_counter!(PRUNED, "Finished publications that retention took");
     describe_gauge!(WORKER_INFO, "Who this worker is; always 1");
-    for (name, result) in [(CLAIMS, "won"), (CLAIMS, "lost_race"), (CLEANUPS, "failed")] {
-        counter!(name, "result" => result).increment(0);
+    for result in ["won", "lost_race"] {
+        counter!(CLAIMS, "result" => result).increment(0);
     }
     for name in [
         RECOVERED,

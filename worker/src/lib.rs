@@ -1,7 +1,9 @@
 //! Punctual's engine: execution locks, the worker, and the `punctual` command.
 
+pub mod acts;
 pub mod channels;
 pub mod clock;
+pub mod commands;
 pub mod database;
 pub mod engine;
 pub mod fingerprint;

@@ -117,17 +117,22 @@ impl Engine {
         start_behind(&mut channels, rounds.last_served);
         let due = channels
             .iter()
-            .filter(|channel| channel.wait(SLOT_IS_NEAR).is_zero());
+            .filter(|channel| channel.wait(SLOT_IS_NEAR) == Some(Duration::ZERO));
         let rows = self.rows(due.map(|channel| channel.id).collect()).await?;
         let mut pause = jittered(self.settings().poll_interval, rand::random());
         let mut left = u32::try_from(rows.len()).unwrap_or(u32::MAX);
         for ready in &channels {
             let Some(row) = rows.iter().find(|row| row.id == ready.id) else {
-                pause = pause.min(ready.wait(SLOT_IS_NEAR));
+                pause = pause.min(ready.wait(SLOT_IS_NEAR).unwrap_or(pause));
                 continue;
             };
             // Whatever the others leave over goes round again at once.
             let share = self.free_slots().div_ceil(left.max(1));
+            let share = if channels.len() > 1 {
+                self.leave_room(ready.id, share)
+            } else {
+                share
+            };
             left = left.saturating_sub(1);
             pause = pause.min(match self.serve(row.clone(), share).await? {
                 Served::Again => {
@@ -178,6 +183,16 @@ impl Engine {
         metric::claims_won(claims.len() as u64);
         self.start(claims, &channel, probe).await?;
         Ok(Served::Again)
+    }
+
+    /// A share that leaves room for the other channels, so that one whose platform hangs cannot take
+    /// every slot (WORK-1): half of what is free, and a quarter of all slots is never its own.
+    fn leave_room(&self, channel_id: Uuid, share: u32) -> u32 {
+        let in_flight = u32::try_from(self.holds.of_channel(channel_id)).unwrap_or(u32::MAX);
+        let most = (self.settings().concurrency * 3).div_ceil(4);
+        share
+            .min(self.free_slots().div_ceil(2))
+            .min(most.saturating_sub(in_flight))
     }
 
     /// How many of a channel this worker may take now (CHAN-1, CHAN-2, CHAN-5).

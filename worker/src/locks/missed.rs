@@ -7,7 +7,7 @@ use sea_orm::{ColumnTrait, DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySel
 use uuid::Uuid;
 
 use super::Locks;
-use super::fence::{Held, column};
+use super::fence::{Held, column, status_is};
 use super::journal::{self, Entry};
 use super::ready::ReadyChannel;
 use super::transition;
@@ -54,7 +54,7 @@ impl Locks {
         let page: Vec<Held> = Entity::find()
             .filter(Column::ChannelId.eq(channel_id))
             .filter(Column::Priority.is_in([1, 0, -1]))
-            .filter(Column::Status.eq(Status::Scheduled))
+            .filter(status_is(Status::Scheduled))
             .filter(too_late)
             .column_as(clock::db_now(backend), "db_now")
             .order_by_asc(Column::Id)

@@ -11,7 +11,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::Locks;
-use super::fence::{Held, column};
+use super::fence::{Held, column, status_is};
 use super::journal::{self, Entry};
 use super::named::NamedLocks;
 use super::transition;
@@ -128,13 +128,13 @@ impl Locks {
 
     fn lease_expired(&self) -> Condition {
         Condition::all()
-            .add(Column::Status.eq(Status::Publishing))
+            .add(status_is(Status::Publishing))
             .add(clock::expired(self.db.backend(), Column::LockedUntil))
     }
 
     fn lock_older_than(&self, age: Duration) -> Condition {
         Condition::all()
-            .add(Column::Status.eq(Status::Publishing))
+            .add(status_is(Status::Publishing))
             .add(column(Column::ExecutionLockedAt).lte(clock::db_now_minus(self.db.backend(), age)))
     }
 

@@ -7,7 +7,7 @@ use entity::{Phase, Status};
 use sea_orm::{ColumnTrait, Condition, DbErr};
 
 use super::Locks;
-use super::fence::hold;
+use super::fence::{hold, status_is};
 use super::journal::{self, Entry};
 use super::lease::{Claim, Lease};
 use super::settle::{SettleError, Settled, Settlement};
@@ -39,7 +39,7 @@ impl Locks {
     async fn release_all_but(&self, known: &[Lease]) -> Result<u64, DbErr> {
         let known: HashSet<_> = known.iter().map(|lease| lease.lock().lock_id).collect();
         let own = Condition::all()
-            .add(Column::Status.eq(Status::Publishing))
+            .add(status_is(Status::Publishing))
             .add(Column::LockedBy.eq(self.worker_id))
             .add(Column::Phase.ne(Phase::Committing))
             .add(Column::ExecutionLockId.is_not_in(known));

@@ -155,3 +155,8 @@ pub(super) const KNOWN: &[Known] = &[
 pub(super) fn find(name: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.name == name)
 }
+
+/// The names of all settings, each with what it is for.
+pub fn known_settings() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KNOWN.iter().map(|known| (known.name, known.about))
+}

@@ -26,6 +26,7 @@ pub use describe::Described;
 pub use duration::{DURATION_FORMS, parse_duration, show_duration};
 pub use folder::create_folder;
 pub(crate) use folder::sync_folder;
+pub use known::known_settings;
 pub use origin::Origin;
 pub use problem::{Problem, SettingsError};
 pub use size::{SIZE_FORMS, parse_size, show_size};
@@ -103,6 +104,11 @@ impl Settings {
     /// Whether the database is a SQLite file, which Punctual creates and migrates by itself.
     pub fn is_embedded(&self) -> bool {
         database::is_sqlite(self.database_url.expose_secret())
+    }
+
+    /// Whether the database is the one in `data_dir`, because nobody named another.
+    pub fn is_default_database(&self) -> bool {
+        self.origin("database_url") == Origin::Default
     }
 
     /// The database URL for messages, its password masked.

@@ -1,0 +1,33 @@
+//! What a person may do with publications, each one conditional update.
+//!
+//! A worker and a person can want the same row at the same instant. Every act states in its UPDATE
+//! what it needs (status, no lock, not maybe live), so one of the two wins and the other is told:
+//! an act that lost changes nothing and answers why.
+
+mod change;
+mod error;
+mod files;
+mod reschedule;
+mod retry;
+mod schedule;
+
+pub use error::ActError;
+pub use files::StoredFiles;
+pub(crate) use files::{asset_of, hash_of};
+pub use reschedule::NewTime;
+pub use schedule::{NewPost, NewPublication, ScheduleError, Scheduled};
+
+use crate::database::Database;
+
+/// The acts on one database.
+#[derive(Clone, Debug)]
+pub struct Acts {
+    db: Database,
+}
+
+impl Acts {
+    /// Acts on `db`.
+    pub fn new(db: Database) -> Self {
+        Self { db }
+    }
+}

@@ -1,0 +1,86 @@
+//! The `punctual` command, one file per command.
+
+mod channel;
+mod completions;
+mod config;
+mod flags;
+mod list;
+mod output;
+mod pairs;
+mod refusal;
+mod schedule;
+mod store;
+mod table;
+mod view;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use flags::{GlobalFlags, SettingFlags};
+pub use refusal::Refusal;
+
+const EXAMPLES: &str = "\
+Examples:
+  punctual channel add blog --kind webhook --url https://example.org/hook --credential secret=@secret.txt
+  punctual schedule --channel blog --at 'in 90m' --title 'Hello' --body 'World'
+  punctual run
+  punctual list
+
+Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 conflict (such as \"in progress\"), 4 not found";
+
+/// Publishes posts to outside platforms, on time and never twice
+#[derive(Parser, Debug)]
+#[command(name = "punctual", version, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    globals: GlobalFlags,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Schedule(schedule::ScheduleArgs),
+    List(list::ListArgs),
+    #[command(subcommand)]
+    Channel(channel::ChannelCommand),
+    Config(config::ConfigArgs),
+    Completions(completions::CompletionsArgs),
+}
+
+/// Runs one command line and gives its exit code.
+pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(told) => {
+            // Help and version are errors to clap, and go to stdout. Nobody to tell is no reason to
+            // fail.
+            let _ = told.print();
+            return ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(2));
+        }
+    };
+    match carry_out(cli).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Refusal::OutputClosed) => ExitCode::SUCCESS,
+        Err(refusal) => {
+            for sentence in refusal.to_string().lines() {
+                output::note(format!("error: {sentence}"));
+            }
+            ExitCode::from(refusal.exit_code())
+        }
+    }
+}
+
+async fn carry_out(cli: Cli) -> Result<(), Refusal> {
+    let globals = cli.globals;
+    match cli.command {
+        Command::Schedule(args) => schedule::run(globals, args).await,
+        Command::List(args) => list::run(globals, args).await,
+        Command::Channel(command) => channel::run(globals, command).await,
+        Command::Config(args) => config::run(&globals, &args),
+        Command::Completions(args) => completions::run(&args),
+    }
+}

@@ -1,5 +1,6 @@
 //! Integration tests: real databases, real processes. `tests/run` runs them all.
 
 mod engine;
+mod maintenance;
 mod schema;
 mod support;

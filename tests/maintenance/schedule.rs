@@ -19,6 +19,7 @@ use crate::support::{TestDb, on_both_engines};
 
 on_both_engines!(
     a_tick_fires_once_however_many_schedulers_and_clocks,
+    only_one_of_many_takes_a_tick_and_none_an_earlier_one,
     missed_ticks_are_caught_up_once,
     a_new_job_waits_for_its_first_tick,
     a_run_that_is_not_over_keeps_the_next_tick_waiting,
@@ -94,6 +95,24 @@ async fn a_tick_fires_once_however_many_schedulers_and_clocks(db: TestDb) -> Res
         .fire(after_noon(10), &mut counter.job())
         .await?;
     assert_eq!((behind, counter.runs()), (Firing::Idle, 1));
+    Ok(())
+}
+
+/// Those who all found the same tick due.
+async fn only_one_of_many_takes_a_tick_and_none_an_earlier_one(db: TestDb) -> Result<()> {
+    let house = House::on(db).await?;
+    let ticks = Ticks::new(house.database.clone(), "test", HALF_HOURS.parse()?);
+    ticks.due(noon()).await?;
+    let takes = (0..5).map(|_| {
+        let ticks = ticks.clone();
+        tokio::spawn(async move { ticks.take(after_noon(1800)).await })
+    });
+    let mut taken = 0;
+    for take in takes.collect::<Vec<_>>() {
+        taken += u32::from(take.await??);
+    }
+    assert_eq!(taken, 1);
+    assert!(!ticks.take(noon()).await?);
     Ok(())
 }
 

@@ -2,9 +2,7 @@
 
 use entity::post;
 use entity::publication::{Column, Entity};
-use sea_orm::sea_query::{
-    Expr, ExprTrait, LockBehavior, LockType, Query, SelectStatement, SimpleExpr,
-};
+use sea_orm::sea_query::{Expr, ExprTrait, LockBehavior, LockType, Query, SimpleExpr};
 use sea_orm::{
     ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, FromQueryResult,
     PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
@@ -100,17 +98,22 @@ pub(super) fn prunable(retention: &Retention<'_>) -> Condition {
 
 /// The condition on a post "has publications, and all of them go".
 pub(super) fn doomed(retention: &Retention<'_>) -> Condition {
-    let publications = |going: Condition| -> SelectStatement {
-        Query::select()
-            .expr(Expr::val(1))
-            .from(Entity)
-            .and_where(of_this_post())
-            .cond_where(going)
-            .to_owned()
-    };
+    // A list rather than a second EXISTS: SQLite then starts from the few that go, not from all
+    // posts.
+    let of_going = Query::select()
+        .column(Column::PostId)
+        .from(Entity)
+        .cond_where(prunable(retention))
+        .to_owned();
+    let staying = Query::select()
+        .expr(Expr::val(1))
+        .from(Entity)
+        .and_where(of_this_post())
+        .cond_where(prunable(retention).not())
+        .to_owned();
     Condition::all()
-        .add(Expr::exists(publications(prunable(retention))))
-        .add(Expr::exists(publications(prunable(retention).not())).not())
+        .add(post::Column::Id.in_subquery(of_going))
+        .add(Expr::exists(staying).not())
 }
 
 fn of_this_post() -> SimpleExpr {

@@ -37,6 +37,9 @@ const NEWS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const PAGE: u64 = 20;
 /// After so many unwanted notices the receiver itself is the problem.
 const MOST_UNWANTED: u64 = 100;
+/// How long a notice under way may take at the end: one that is cut off may have arrived, and is
+/// then repeated.
+const FAREWELL: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10 * 60);
 
@@ -86,8 +89,8 @@ impl Deliverer {
         let mut failures = 0;
         loop {
             let pass = tokio::select! {
-                pass = self.deliver() => pass,
-                () = stop.cancelled() => break,
+                pass = self.deliver_until(stop) => pass,
+                () = farewell(stop) => break,
             };
             let pause = match pass {
                 Ok(Pass::Refused { refusal, .. }) => {
@@ -123,20 +126,24 @@ impl Deliverer {
 
     /// One pass over what is undelivered, oldest first.
     pub async fn deliver(&self) -> Result<Pass, DbErr> {
+        self.deliver_until(&CancellationToken::new()).await
+    }
+
+    async fn deliver_until(&self, stop: &CancellationToken) -> Result<Pass, DbErr> {
         if self.page(None, 1).await?.is_empty() {
             return Ok(Pass::Nothing);
         }
         if !self.lock().await? {
             return Ok(Pass::Busy);
         }
-        let pass = self.deliver_all().await;
+        let pass = self.deliver_all(stop).await;
         if !matches!(pass, Ok(Pass::Refused { .. })) {
             self.locks.release(LOCK, self.holder).await?;
         }
         pass
     }
 
-    async fn deliver_all(&self) -> Result<Pass, DbErr> {
+    async fn deliver_all(&self, stop: &CancellationToken) -> Result<Pass, DbErr> {
         let (mut delivered, mut unwanted, mut last) = (0, 0, None);
         let mut after = None;
         loop {
@@ -147,6 +154,9 @@ impl Deliverer {
             after = Some(end);
             let (now, asked) = (clock::read_db_now(self.db.work()).await?, Instant::now());
             for notice in &page {
+                if stop.is_cancelled() {
+                    return Ok(Pass::Delivered(delivered));
+                }
                 if !self.lock().await? {
                     return Ok(Pass::Busy);
                 }
@@ -255,6 +265,11 @@ pub async fn keep_delivering(
         }
     })
     .await;
+}
+
+async fn farewell(stop: &CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(FAREWELL).await;
 }
 
 fn same_text(one: &Option<SecretString>, other: &Option<SecretString>) -> bool {

@@ -17,5 +17,6 @@ pub mod telemetry;
 pub mod when;
 pub mod workers;
 
+mod crash;
 mod retry;
 mod text;

@@ -8,6 +8,7 @@ mod list;
 mod output;
 mod pairs;
 mod refusal;
+mod run;
 mod schedule;
 mod store;
 mod table;
@@ -43,6 +44,7 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Run(run::RunArgs),
     Schedule(schedule::ScheduleArgs),
     List(list::ListArgs),
     #[command(subcommand)]
@@ -77,6 +79,7 @@ pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 async fn carry_out(cli: Cli) -> Result<(), Refusal> {
     let globals = cli.globals;
     match cli.command {
+        Command::Run(args) => run::run(globals, args).await,
         Command::Schedule(args) => schedule::run(globals, args).await,
         Command::List(args) => list::run(globals, args).await,
         Command::Channel(command) => channel::run(globals, command).await,

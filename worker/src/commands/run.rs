@@ -9,6 +9,7 @@ use sea_orm::{EntityTrait, PaginatorTrait};
 use secrecy::ExposeSecret;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::output;
@@ -16,7 +17,7 @@ use super::store::{Store, key_variable};
 use super::{GlobalFlags, Refusal, SettingFlags};
 use crate::database::Database;
 use crate::engine::Worker;
-use crate::http::{Doors, Monitor};
+use crate::http::start_http;
 use crate::seal::Sealer;
 use crate::settings::Settings;
 use crate::telemetry;
@@ -34,8 +35,13 @@ reads the settings again.";
 const STOPPED_AT_ONCE: i32 = 130;
 
 /// Settings that only a restart changes.
-const FIXED: [&str; 5] =
-    ["data_dir", "database_url", "database_connections", "http_addr", "log_format"];
+const FIXED: [&str; 5] = [
+    "data_dir",
+    "database_url",
+    "database_connections",
+    "http_addr",
+    "log_format",
+];
 
 /// Publish what is due, until told to stop
 #[derive(Args, Debug)]
@@ -56,19 +62,38 @@ pub(super) async fn run(globals: GlobalFlags, args: RunArgs) -> Result<(), Refus
         .map_err(|error| Refusal::Failed(error.to_string()))?;
 
     let (reloads, current) = watch::channel(Arc::new(settings.clone()));
-    let worker = Worker::new(current, db.clone(), Registry::standard(), http, Some(sealer));
+    let worker = Worker::new(
+        current,
+        db.clone(),
+        Registry::standard(),
+        http,
+        Some(sealer),
+    );
     let id = worker.id();
     let filter = telemetry::filter_of_environment();
     telemetry::start_logging(settings.log_format, filter.as_deref(), Some(id))
-        .map_err(|error| Refusal::Usage(error.to_string()))?;
-    let doors = Doors::open(settings.http_addr, Monitor::new(db.clone(), worker.vitals())).await?;
+        .map_err(|error| Refusal::Input(error.to_string()))?;
+    let end = CancellationToken::new();
+    let http = start_http(settings.http_addr, worker.inspected(), end.clone())
+        .await
+        .map_err(|error| Refusal::Failed(error.to_string()))?;
 
-    let started = worker.start().await.map_err(|error| Refusal::Failed(error.to_string()))?;
-    output::line(format!("ready worker={id} http={}", doors.address()))?;
+    let started = worker
+        .start()
+        .await
+        .map_err(|error| Refusal::Failed(error.to_string()))?;
+    let address = http
+        .as_ref()
+        .map_or("off".to_owned(), |http| http.addr().to_string());
+    // A worker whose output nobody reads publishes all the same.
+    let _ = output::line(format!("ready worker={id} http={address}"));
     invite(&db).await?;
     let reload = move || reload(&globals, &args.settings, &reloads);
     started.until(signals.until_stop(reload)).await;
-    doors.close().await;
+    end.cancel();
+    if let Some(http) = http {
+        http.stopped().await;
+    }
     Ok(())
 }
 
@@ -111,9 +136,8 @@ struct Signals {
 
 impl Signals {
     fn listen() -> Result<Self, Refusal> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| Refusal::Failed(format!("no signals: {error}")))
-        };
+        let listen =
+            |kind| signal(kind).map_err(|error| Refusal::Failed(format!("no signals: {error}")));
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,

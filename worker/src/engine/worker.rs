@@ -21,8 +21,9 @@ use crate::channels::{Book, ChannelState};
 use crate::clock::BootInstant;
 use crate::crash::crash_point;
 use crate::database::Database;
+use crate::http::Inspected;
 use crate::locks::{Locks, Policy};
-use crate::maintenance::{Cleanup, Pattern};
+use crate::maintenance::keep_cleaning;
 use crate::media::Media;
 use crate::notices::keep_delivering;
 use crate::seal::Sealer;
@@ -86,6 +87,16 @@ impl Worker {
     /// Its signs of life, for `/ready`.
     pub fn vitals(&self) -> Arc<Vitals> {
         self.vitals.clone()
+    }
+
+    /// What `/ready` and `/metrics` show of it.
+    pub fn inspected(&self) -> Inspected {
+        let policy = Policy::of(&self.settings.borrow());
+        Inspected {
+            identity: self.identity.clone(),
+            locks: Locks::new(self.db.clone(), self.identity.id, policy),
+            vitals: self.vitals.clone(),
+        }
     }
 
     /// Notified when there is an event to deliver.
@@ -187,38 +198,13 @@ impl Engine {
         tasks.spawn(async move { engine.keep_dispatching(token).await });
         let (engine, token) = (self.clone(), end.clone());
         tasks.spawn(async move { engine.vitals.watch(token).await });
-        let (engine, token) = (self.clone(), stop.clone());
-        tasks.spawn(async move { engine.keep_cleaning(token).await });
+        tasks.spawn(keep_cleaning(
+            self.settings.clone(),
+            self.locks.clone(),
+            stop.clone(),
+        ));
         let (engine, token) = (self.clone(), end.clone());
         tasks.spawn(async move { engine.keep_reloading(token).await });
-    }
-
-    /// Runs the cleanup job on its schedule, and on the new one after a reload (RECOVER-4).
-    async fn keep_cleaning(&self, stop: CancellationToken) {
-        let mut settings = self.settings.clone();
-        while !stop.is_cancelled() {
-            let now = settings.borrow_and_update().clone();
-            let until_reload = stop.child_token();
-            let cleanup = Cleanup::new(self.locks.clone(), self.media.clone(), &now);
-            let scheduled = async {
-                match now.cleanup_schedule.parse::<Pattern>() {
-                    Ok(pattern) => {
-                        let done = cleanup.run_scheduled(pattern, until_reload.clone()).await;
-                        done.map_err(|error| error.to_string())
-                    }
-                    Err(error) => Err(error.to_string()),
-                }
-            };
-            let reloaded = async {
-                tokio::select! {
-                    Ok(()) = settings.changed() => until_reload.cancel(),
-                    () = stop.cancelled() => {}
-                }
-            };
-            if let (Err(error), ()) = tokio::join!(scheduled, reloaded) {
-                error!(error, "the cleanup job is not scheduled");
-            }
-        }
     }
 
     /// Passes changed settings on to what keeps a copy of them (WORK-6).

@@ -1,1 +1,4 @@
-//! .
+//! Integration tests: real databases, real processes. `tests/run` runs them all.
+
+mod schema;
+mod support;

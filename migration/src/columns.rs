@@ -40,21 +40,22 @@ impl Columns {
         }
     }
 
-    /// A point in time, between the years 0 and 9999: what every reader can decode.
+    /// A point in time, no later than the year 9999: what every reader can decode.
     ///
     /// On SQLite it is text, `YYYY-MM-DDTHH:MM:SS`, an optional fraction of one to nine digits,
     /// then `+00:00`. That shape sorts as text because `+` comes before `.` and `.` before digits.
-    /// Comparing with what `strftime` makes of the first 19 characters also refuses dates that do
-    /// not exist, such as February 30; length is counted in bytes so that no NUL can hide a tail.
+    /// Adding no days makes SQLite work the date out, so that it comes back different if it does
+    /// not exist, like February 30. Lengths are counted in bytes: a NUL cannot hide a tail.
     pub(crate) fn instant(self, name: &'static str) -> ColumnDef {
         if self.sqlite {
             let bytes = format!("length(CAST({name} AS blob))");
+            let second = format!("substr({name}, 1, 19)");
             checked(
                 name,
                 "text",
                 format!(
                     "{name} IS NULL OR (\
-                     strftime('%Y-%m-%dT%H:%M:%S', substr({name}, 1, 19)) IS substr({name}, 1, 19) \
+                     strftime('%Y-%m-%dT%H:%M:%S', {second}, '+0 days') IS {second} \
                      AND substr({name}, -6) = '+00:00' \
                      AND ({bytes} = 25 OR ({bytes} BETWEEN 27 AND 35 \
                      AND substr({name}, 20, 1) = '.' \

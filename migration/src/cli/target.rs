@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use sea_orm_migration::sea_orm::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sea_orm_migration::sea_orm::sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sea_orm_migration::sea_orm::sqlx::{ConnectOptions, Connection};
 use sea_orm_migration::sea_orm::{DatabaseConnection, SqlxPostgresConnector, SqlxSqliteConnector};
 
 use super::{Refusal, failed};
@@ -105,15 +106,7 @@ impl Target {
                 }
                 connect_sqlite(options).await
             }
-            Self::Postgres(options) => {
-                let pool = PgPoolOptions::new()
-                    .max_connections(1)
-                    .connect_with(options)
-                    .await;
-                Ok(SqlxPostgresConnector::from_sqlx_postgres_pool(
-                    pool.map_err(unreachable)?,
-                ))
-            }
+            Self::Postgres(options) => connect_postgres(options).await,
         }
     }
 }
@@ -132,6 +125,25 @@ async fn connect_sqlite(options: SqliteConnectOptions) -> Result<DatabaseConnect
     Ok(SqlxSqliteConnector::from_sqlx_sqlite_pool(pool))
 }
 
+async fn connect_postgres(options: PgConnectOptions) -> Result<DatabaseConnection, Refusal> {
+    let refused = |error| failed(format!("cannot connect to PostgreSQL: {error}"));
+    // A pool keeps trying and then reports a time-out; one connection says at once what is wrong.
+    options
+        .connect()
+        .await
+        .map_err(refused)?
+        .close()
+        .await
+        .map_err(refused)?;
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .connect_with(options)
+        .await;
+    Ok(SqlxPostgresConnector::from_sqlx_postgres_pool(
+        pool.map_err(refused)?,
+    ))
+}
+
 /// Creates a folder that only its owner can enter: keys and media live beside the database.
 fn create_private(folder: &Path) -> Result<(), Refusal> {
     DirBuilder::new()
@@ -143,8 +155,4 @@ fn create_private(folder: &Path) -> Result<(), Refusal> {
 
 fn unusable(error: impl std::fmt::Display) -> Refusal {
     Refusal::Input(format!("the database URL cannot be used: {error}"))
-}
-
-fn unreachable(error: impl std::fmt::Display) -> Refusal {
-    failed(format!("cannot connect to PostgreSQL: {error}"))
 }

@@ -1,0 +1,143 @@
+//! A fresh, migrated database for one test.
+
+use anyhow::{Context, Result};
+use sea_orm::{ConnectionTrait, Database, DatabaseConnection, ExecResult, Statement, Value};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::postgres;
+
+/// The two engines that every rule of the locks must hold on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+/// A database that nobody else uses; gone when this value is dropped.
+pub(crate) struct TestDb {
+    engine: Engine,
+    url: String,
+    db: DatabaseConnection,
+    _owned: Owned,
+}
+
+/// What disappears together with a [`TestDb`].
+enum Owned {
+    Folder(#[expect(dead_code, reason = "held for its Drop")] TempDir),
+    Database(#[expect(dead_code, reason = "held for its Drop")] postgres::OwnDatabase),
+}
+
+impl TestDb {
+    /// A migrated SQLite file.
+    pub(crate) async fn sqlite() -> Result<Self> {
+        let test = Self::empty(Engine::Sqlite).await?;
+        migration::up(&test.db).await?;
+        Ok(test)
+    }
+
+    /// A migrated PostgreSQL database.
+    pub(crate) async fn postgres() -> Result<Self> {
+        let database = postgres::OwnDatabase::migrated().await?;
+        Self::connected(Engine::Postgres, database.url(), Owned::Database(database)).await
+    }
+
+    /// A database without any table.
+    pub(crate) async fn empty(engine: Engine) -> Result<Self> {
+        match engine {
+            Engine::Sqlite => {
+                let folder = TempDir::with_prefix("punctual-test.")?;
+                let file = folder.path().join("punctual.db");
+                let file = file
+                    .to_str()
+                    .context("the temporary folder has an unusual name")?;
+                let url = format!("sqlite://{file}?mode=rwc");
+                Self::connected(engine, url, Owned::Folder(folder)).await
+            }
+            Engine::Postgres => {
+                let database = postgres::OwnDatabase::empty().await?;
+                Self::connected(engine, database.url(), Owned::Database(database)).await
+            }
+        }
+    }
+
+    async fn connected(engine: Engine, url: String, owned: Owned) -> Result<Self> {
+        let db = Database::connect(&url).await?;
+        Ok(Self {
+            engine,
+            url,
+            db,
+            _owned: owned,
+        })
+    }
+
+    pub(crate) fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// The URL to give to a command or to a connection with settings of its own.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A plain connection: SeaORM's defaults.
+    pub(crate) fn db(&self) -> &DatabaseConnection {
+        &self.db
+    }
+
+    /// Runs plain SQL, as an app or a person would.
+    pub(crate) async fn execute(&self, sql: &str) -> Result<ExecResult> {
+        self.db
+            .execute_unprepared(sql)
+            .await
+            .with_context(|| format!("{:?}: {sql}", self.engine))
+    }
+
+    /// A statement in this engine's dialect.
+    pub(crate) fn statement(&self, sql: &str) -> Statement {
+        Statement::from_string(self.db.get_database_backend(), sql)
+    }
+
+    /// A statement with values for `$1`, `$2` and so on.
+    pub(crate) fn statement_with(
+        &self,
+        sql: &str,
+        values: impl IntoIterator<Item = Value>,
+    ) -> Statement {
+        Statement::from_sql_and_values(self.db.get_database_backend(), sql, values)
+    }
+
+    /// How many rows there are: `attempt`, or `attempt WHERE attempt_no = 1`.
+    pub(crate) async fn count(&self, rows: &str) -> Result<i64> {
+        let count = self.statement(&format!("SELECT count(*) AS rows FROM {rows}"));
+        let row = self
+            .db
+            .query_one_raw(count)
+            .await?
+            .context("a count is one row")?;
+        Ok(row.try_get("", "rows")?)
+    }
+
+    /// The names of all tables.
+    pub(crate) async fn tables(&self) -> Result<Vec<String>> {
+        let names = self.statement(match self.engine {
+            Engine::Sqlite => "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name",
+            Engine::Postgres => {
+                "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
+            }
+        });
+        let rows = self.db.query_all_raw(names).await?;
+        Ok(rows
+            .iter()
+            .map(|row| row.try_get("", "name"))
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// A UUID as this engine's SQL writes it.
+    pub(crate) fn literal(&self, id: Uuid) -> String {
+        match self.engine {
+            Engine::Sqlite => format!("x'{}'", id.simple()),
+            Engine::Postgres => format!("'{id}'"),
+        }
+    }
+}

@@ -12,7 +12,7 @@ use sea_orm::{
     QueryFilter, QueryOrder, QuerySelect, QueryTrait, UpdateMany,
 };
 
-use super::lease::LockRef;
+use super::lease::{LockRef, lock_of};
 use crate::clock;
 
 /// A row under lock in the current transaction, and the database's clock when it was locked.
@@ -21,6 +21,13 @@ pub(super) struct Held {
     #[sea_orm(nested)]
     pub(super) publication: publication::Model,
     pub(super) db_now: DateTime<Utc>,
+}
+
+impl Held {
+    /// The lock the row is under, if it is under one.
+    pub(super) fn lock(&self) -> Option<LockRef> {
+        lock_of(&self.publication).ok()
+    }
 }
 
 /// The condition "one of these locks is still in force": id, lock id and version (LOCK-4).

@@ -144,10 +144,12 @@ impl Locks {
         let mut channels = hold_channels(&tx, marks).await?;
         let locks: Vec<LockRef> = marks.iter().map(|mark| mark.claim.lock()).collect();
         let live = fenced(&locks).add(clock::unexpired(backend, Column::LockedUntil));
-        let held: HashMap<Uuid, Held> = hold(&tx, live)
+        // By lock, not by publication: a group may hold a lost claim of a publication beside the
+        // fresh one, and only the fresh one may commit.
+        let held: HashMap<LockRef, Held> = hold(&tx, live)
             .await?
             .into_iter()
-            .map(|row| (row.publication.id, row))
+            .filter_map(|row| Some((row.lock()?, row)))
             .collect();
 
         let mut answers = Vec::with_capacity(marks.len());
@@ -155,7 +157,7 @@ impl Locks {
         let mut reserved: HashSet<Uuid> = HashSet::new();
         for mark in marks {
             let answer = held
-                .get(&mark.claim.lock().publication_id)
+                .get(&mark.claim.lock())
                 .ok_or(MarkRefused::LeaseLost)
                 .and_then(|row| {
                     may_commit(row, self.policy.request_timeout)?;

@@ -97,16 +97,18 @@ impl Locks {
     ) -> Result<Vec<Result<Settled, SettleError>>, DbErr> {
         let locks: Vec<LockRef> = settlements.iter().map(Settlement::lock).collect();
         let tx = self.db.begin().await?;
-        let held: HashMap<Uuid, Held> = hold(&tx, fenced(&locks))
+        // By lock, not by publication: a group may hold two ends of one publication, and only one of
+        // them can be in force.
+        let held: HashMap<LockRef, Held> = hold(&tx, fenced(&locks))
             .await?
             .into_iter()
-            .map(|row| (row.publication.id, row))
+            .filter_map(|row| Some((row.lock()?, row)))
             .collect();
         let mut answers = Vec::with_capacity(settlements.len());
         let mut entries = Vec::with_capacity(held.len());
         let mut now = None;
         for settlement in settlements {
-            let Some(row) = held.get(&settlement.lock().publication_id) else {
+            let Some(row) = held.get(&settlement.lock()) else {
                 answers.push(Err(SettleError::LeaseLost));
                 continue;
             };

@@ -6,10 +6,10 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use entity::publication::{Column, Entity};
 use entity::{Phase, channel, publication};
-use sea_orm::sea_query::{Expr, Func, SimpleExpr};
+use sea_orm::sea_query::{Expr, ExprTrait, SimpleExpr};
 use sea_orm::{
-    ColumnTrait, Condition, DatabaseTransaction, DbBackend, DbErr, EntityTrait, QueryFilter,
-    QueryOrder, QuerySelect, UpdateMany,
+    ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect, UpdateMany,
 };
 use uuid::Uuid;
 
@@ -146,8 +146,11 @@ impl Locks {
         let live = fenced(&locks).add(clock::unexpired(backend, Column::LockedUntil));
         // By lock, not by publication: a group may hold a lost claim of a publication beside the
         // fresh one, and only the fresh one may commit.
-        let held: HashMap<LockRef, Held> = hold(&tx, live)
-            .await?
+        let rows = hold(&tx, live).await?;
+        let Some(now) = rows.first().map(|row| row.db_now) else {
+            return Ok(marks.iter().map(|_| Err(MarkRefused::LeaseLost)).collect());
+        };
+        let held: HashMap<LockRef, Held> = rows
             .into_iter()
             .filter_map(|row| Some((row.lock()?, row)))
             .collect();
@@ -160,17 +163,17 @@ impl Locks {
                 .get(&mark.claim.lock())
                 .ok_or(MarkRefused::LeaseLost)
                 .and_then(|row| {
-                    may_commit(row, self.policy.request_timeout)?;
+                    may_commit(&row.publication, now, self.policy.request_timeout)?;
                     let channel = channels
                         .get_mut(&row.publication.channel_id)
                         .ok_or(MarkRefused::LeaseLost)?;
-                    if reserve_slot(channel, row.db_now)? {
+                    if reserve_slot(channel, now)? {
                         reserved.insert(channel.id);
                     }
                     accepted.push((mark.claim.lock(), mark.replay));
                     Ok(CommitPermit {
                         lock: mark.claim.lock(),
-                        commit_started_at: row.publication.commit_started_at.unwrap_or(row.db_now),
+                        commit_started_at: row.publication.commit_started_at.unwrap_or(now),
                     })
                 });
             answers.push(answer);
@@ -190,13 +193,17 @@ impl Locks {
                 .filter(|(_, r)| *r == replay)
                 .map(|(lock, _)| *lock)
                 .collect();
-            let update = set_mark(
-                Entity::update_many().col_expr(Column::Phase, Expr::val(Phase::Committing)),
-                backend,
-                replay,
-            )
-            .filter(fenced(&locks));
-            update.exec(&tx).await?;
+            let until = match replay {
+                Replay::Never => None,
+                Replay::For(window) => Some(now + window),
+                Replay::Forever => Some(forever()),
+            };
+            let update =
+                Entity::update_many().col_expr(Column::Phase, Expr::val(Phase::Committing));
+            set_mark(update, Expr::val(now), Expr::val(until))
+                .filter(fenced(&locks))
+                .exec(&tx)
+                .await?;
         }
         tx.commit().await?;
         Ok(answers)
@@ -214,31 +221,28 @@ fn replays(accepted: &[(LockRef, Replay)]) -> Vec<Replay> {
     replays
 }
 
-/// The columns of the mark, but for the phase. What an earlier mark set stays: the doubt, and the end of the time in
-/// which it can be repeated, begin with the first commit.
+/// The columns of the mark, but for the phase. What an earlier mark set stays: the doubt, and the
+/// end of the time in which it can be repeated, begin with the first commit.
 pub(super) fn set_mark(
     update: UpdateMany<Entity>,
-    backend: DbBackend,
-    replay: Replay,
+    now: SimpleExpr,
+    replay_until: SimpleExpr,
 ) -> UpdateMany<Entity> {
-    let kept = |column: Column, otherwise: SimpleExpr| {
-        SimpleExpr::from(Func::coalesce([Expr::col(column), otherwise]))
+    let first = || Expr::col(Column::CommitStartedAt).is_null();
+    let at_first = |value: SimpleExpr, column: Column| {
+        SimpleExpr::Case(Box::new(
+            Expr::case(first(), value).finally(Expr::col(column)),
+        ))
     };
-    let update = update.col_expr(
-        Column::CommitStartedAt,
-        kept(Column::CommitStartedAt, clock::db_now(backend)),
-    );
-    match replay {
-        Replay::Never => update,
-        Replay::For(window) => update.col_expr(
+    update
+        .col_expr(
+            Column::CommitStartedAt,
+            at_first(now, Column::CommitStartedAt),
+        )
+        .col_expr(
             Column::ReplayUntil,
-            kept(Column::ReplayUntil, clock::db_now_plus(backend, window)),
-        ),
-        Replay::Forever => update.col_expr(
-            Column::ReplayUntil,
-            kept(Column::ReplayUntil, Expr::val(forever())),
-        ),
-    }
+            at_first(replay_until, Column::ReplayUntil),
+        )
 }
 
 /// The instant that stands for "for ever", or "not by itself".
@@ -248,11 +252,15 @@ pub(crate) fn forever() -> DateTime<Utc> {
         .unwrap_or(DateTime::<Utc>::MAX_UTC)
 }
 
-fn may_commit(row: &Held, request_timeout: Duration) -> Result<(), MarkRefused> {
-    if row.publication.accepted_at.is_some() {
+fn may_commit(
+    publication: &publication::Model,
+    now: DateTime<Utc>,
+    request_timeout: Duration,
+) -> Result<(), MarkRefused> {
+    if publication.accepted_at.is_some() {
         return Err(MarkRefused::Accepted);
     }
-    if replay_ended(&row.publication, row.db_now, request_timeout) {
+    if replay_ended(publication, now, request_timeout) {
         return Err(MarkRefused::ReplayEnded);
     }
     Ok(())

@@ -9,7 +9,8 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use uuid::Uuid;
 use worker::database::Database;
 use worker::locks::{
-    Batch, Claim, Ending, Failure, Locks, Mark, Policy, Replay, SettleError, Settled, Settlement,
+    Batch, Claim, Ending, Failure, LockRef, Locks, Mark, Policy, Replay, SettleError, Settled,
+    Settlement,
 };
 
 use crate::support::{Engine, TestDb};
@@ -149,6 +150,39 @@ impl Scene {
         self.db
             .execute(&format!("UPDATE channel SET {columns} WHERE id = {id}"))
             .await?;
+        Ok(())
+    }
+
+    /// Makes the database refuse the attempt that the holder of `lock` will write: one with that
+    /// lock id is there already.
+    pub(super) async fn refuse_attempt_of(&self, lock: LockRef) -> Result<()> {
+        let (id, now) = (self.db.literal(Uuid::now_v7()), self.now_plus(0));
+        let (other, lock_id) = (self.due_in(3600).await?, self.db.literal(lock.lock_id));
+        let sql = format!(
+            "INSERT INTO attempt (id, publication_id, attempt_no, outcome, execution_lock_id, \
+             started_at, finished_at) VALUES ({id}, {}, 1, 'edited', {lock_id}, {now}, {now})",
+            self.db.literal(other)
+        );
+        self.db.execute(&sql).await?;
+        Ok(())
+    }
+
+    /// Makes the database refuse every further write to one publication.
+    pub(super) async fn refuse_writes_to(&self, id: Uuid) -> Result<()> {
+        let id = self.db.literal(id);
+        let sql = match self.db.engine() {
+            Engine::Sqlite => format!(
+                "CREATE TRIGGER bad BEFORE UPDATE ON publication WHEN NEW.id = {id} \
+                 BEGIN SELECT RAISE(ABORT, 'bad'); END"
+            ),
+            Engine::Postgres => format!(
+                "CREATE FUNCTION bad() RETURNS trigger LANGUAGE plpgsql AS $$ \
+                 BEGIN RAISE EXCEPTION 'bad'; END $$; \
+                 CREATE TRIGGER bad BEFORE UPDATE ON publication FOR EACH ROW \
+                 WHEN (NEW.id = {id}) EXECUTE FUNCTION bad()"
+            ),
+        };
+        self.db.execute(&sql).await?;
         Ok(())
     }
 

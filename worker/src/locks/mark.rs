@@ -195,7 +195,7 @@ impl Locks {
                 .collect();
             let until = match replay {
                 Replay::Never => None,
-                Replay::For(window) => Some(now + window),
+                Replay::For(window) => Some(clock::later(now, window)),
                 Replay::Forever => Some(forever()),
             };
             let update =
@@ -280,7 +280,7 @@ fn replay_ended(
     earlier_doubt
         && publication
             .replay_until
-            .is_none_or(|until| until <= now + request_timeout)
+            .is_none_or(|until| until <= clock::later(now, request_timeout))
 }
 
 /// The channels of a group. Paced ones are locked, in id order and before any publication

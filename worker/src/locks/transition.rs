@@ -8,6 +8,7 @@ use entity::{EventKind, Outcome, Phase, Status, publication};
 
 use super::Policy;
 use super::mark::forever;
+use crate::clock::later;
 use crate::text::{ERROR_CHARS, REFERENCE_CHARS, clean};
 
 /// What went wrong, for people (`message`) and for programs (`kind`).
@@ -113,7 +114,9 @@ pub(super) fn settle(
             failed_step(row, Outcome::Retryable, failure)
         }
         Ending::Replay { after, failure } => {
-            let in_time = held.replay_until.is_some_and(|until| until > now + *after);
+            let in_time = held
+                .replay_until
+                .is_some_and(|until| until > later(now, *after));
             if !in_time || attempts_used_up(held, policy) {
                 return doubt(row, failure, Some(policy.reconcile_interval), now);
             }
@@ -243,7 +246,7 @@ fn doubt(
     now: DateTime<Utc>,
 ) -> Step {
     row.status = Status::Unconfirmed;
-    row.next_attempt_at = look_after.map_or_else(forever, |after| now + after);
+    row.next_attempt_at = look_after.map_or_else(forever, |after| later(now, after));
     failed_step(row, Outcome::Unconfirmed, failure)
 }
 
@@ -252,8 +255,8 @@ fn doubt(
 fn schedule(row: &mut publication::Model, now: DateTime<Utc>, after: Duration) {
     row.status = Status::Scheduled;
     row.next_attempt_at = match row.commit_started_at {
-        Some(marked) => (now + after).max(marked + TimeDelta::milliseconds(1)),
-        None => now + after,
+        Some(marked) => later(now, after).max(marked + TimeDelta::milliseconds(1)),
+        None => later(now, after),
     };
 }
 

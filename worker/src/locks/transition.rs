@@ -65,6 +65,28 @@ pub enum Ending {
     Absent,
 }
 
+impl Ending {
+    /// The receipt it brings.
+    pub(super) fn receipt(&self) -> Option<&Receipt> {
+        match self {
+            Self::Published(receipt) | Self::Found(receipt) => Some(receipt),
+            _ => None,
+        }
+    }
+
+    /// What it means for a look, if it is none of a look's own endings: the look was refused or not
+    /// answered. That says nothing about the commit, so the doubt stays and is looked up again.
+    fn failed_look(&self, policy: &Policy) -> Option<(&Failure, Duration)> {
+        match self {
+            Self::Failed(failure) => Some((failure, policy.reconcile_interval)),
+            Self::Retryable { after, failure }
+            | Self::Replay { after, failure }
+            | Self::Deferred { after, failure } => Some((failure, *after)),
+            _ => None,
+        }
+    }
+}
+
 /// What is written for one publication, all of it or nothing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Step {
@@ -84,10 +106,15 @@ pub(super) fn settle(
     now: DateTime<Utc>,
 ) -> Step {
     let mut row = unlocked(held, now);
-    if held.accepted_at.is_some() && !matches!(ending, Ending::Published(_)) {
+    if held.accepted_at.is_some() && ending.receipt().is_none() {
         // A receipt came in while the lock was held: whatever the holder saw, it is live.
         publish(&mut row, None, now);
         return step(row, Outcome::LateReceipt);
+    }
+    if held.phase == Some(Phase::Reconciling) {
+        if let Some((failure, after)) = ending.failed_look(policy) {
+            return doubt(row, failure, Some(after), now);
+        }
     }
     match ending {
         Ending::Published(receipt) | Ending::Found(receipt) => {

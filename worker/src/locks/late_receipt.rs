@@ -67,7 +67,7 @@ impl Locks {
 }
 
 /// Whether an attempt with this outcome has stored its lock's receipt.
-fn brings_receipt(outcome: Outcome) -> bool {
+pub(super) fn brings_receipt(outcome: Outcome) -> bool {
     matches!(
         outcome,
         Outcome::Published | Outcome::Reconciled | Outcome::LateReceipt

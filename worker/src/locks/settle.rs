@@ -1,6 +1,6 @@
 //! Settling: one transaction that says how a claim ended (SETTLE-1 … SETTLE-3, SETTLE-5).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use entity::{Outcome, Status, attempt};
 use sea_orm::{ColumnTrait, DbErr, EntityTrait, QueryFilter, QuerySelect};
@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::Locks;
 use super::fence::{Held, fenced, hold};
 use super::journal::{self, Entry};
+use super::late_receipt::brings_receipt;
 use super::lease::{Claim, Lease, LockRef};
 use super::transition::{self, Ending};
 use crate::retry;
@@ -38,6 +39,12 @@ impl Settlement {
     /// How it ends.
     pub fn ending(&self) -> &Ending {
         &self.ending
+    }
+
+    /// Whether an attempt of its lock with this outcome leaves nothing to say. A receipt is only
+    /// said by one that stored a receipt: evidence is never taken for what it is not.
+    fn is_said_by(&self, outcome: Outcome) -> bool {
+        self.ending.receipt().is_none() || brings_receipt(outcome)
     }
 }
 
@@ -128,11 +135,12 @@ impl Locks {
         let landed = if entries.len() < settlements.len() {
             landed_before(&tx, &locks).await?
         } else {
-            HashSet::new()
+            HashMap::new()
         };
         tx.commit().await?;
-        for (answer, lock) in answers.iter_mut().zip(&locks) {
-            if answer.is_err() && landed.contains(&lock.lock_id) {
+        for (answer, settlement) in answers.iter_mut().zip(settlements) {
+            let word = landed.get(&settlement.lock().lock_id);
+            if answer.is_err() && word.is_some_and(|word| settlement.is_said_by(*word)) {
                 *answer = Ok(Settled::Before);
             }
         }
@@ -140,18 +148,22 @@ impl Locks {
     }
 }
 
-/// Which of these locks have settled already: an attempt that carries the lock id proves it.
+/// Which of these locks have settled already, and how: an attempt that carries the lock id proves
+/// it.
 async fn landed_before(
     tx: &impl sea_orm::ConnectionTrait,
     locks: &[LockRef],
-) -> Result<HashSet<Uuid>, DbErr> {
-    let ids: Vec<Option<Uuid>> = attempt::Entity::find()
+) -> Result<HashMap<Uuid, Outcome>, DbErr> {
+    let words: Vec<(Option<Uuid>, Outcome)> = attempt::Entity::find()
         .select_only()
         .column(attempt::Column::ExecutionLockId)
+        .column(attempt::Column::Outcome)
         .filter(attempt::Column::ExecutionLockId.is_in(locks.iter().map(|lock| lock.lock_id)))
-        .filter(attempt::Column::Outcome.ne(Outcome::LateReceipt))
         .into_tuple()
         .all(tx)
         .await?;
-    Ok(ids.into_iter().flatten().collect())
+    Ok(words
+        .into_iter()
+        .filter_map(|(lock_id, outcome)| Some((lock_id?, outcome)))
+        .collect())
 }

@@ -12,6 +12,7 @@ use sea_orm::{
     QueryFilter, QueryOrder, QuerySelect, QueryTrait, UpdateMany,
 };
 
+use super::TOGETHER;
 use super::lease::{LockRef, lock_of};
 use crate::clock;
 
@@ -54,7 +55,7 @@ pub(super) fn fenced(locks: &[LockRef]) -> Condition {
         )
 }
 
-/// Locks the matching rows in id order (LOCK-9) and reads them.
+/// Locks the matching rows in id order and reads them, no more than a transaction may take (LOCK-9).
 pub(super) async fn hold(
     tx: &impl ConnectionTrait,
     condition: Condition,
@@ -63,6 +64,7 @@ pub(super) async fn hold(
         .filter(condition)
         .column_as(clock::db_now(tx.get_database_backend()), "db_now")
         .order_by_asc(Column::Id)
+        .limit(TOGETHER as u64)
         .lock_exclusive()
         .into_model()
         .all(tx)

@@ -13,9 +13,9 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use super::Locks;
 use super::fence::{Held, fenced, hold};
 use super::lease::{Claim, LockRef};
+use super::{Locks, TOGETHER};
 use crate::{clock, retry};
 
 /// For how long repeating the same commit is harmless.
@@ -113,12 +113,17 @@ impl Locks {
     /// Marks claims as committing, and answers for each of them.
     ///
     /// In the same short transaction it reserves the slot of a paced channel and sees that the
-    /// channel is open (CHAN-1). Several claims share one transaction; where that fails, each is
-    /// tried alone (SETTLE-5).
+    /// channel is open (CHAN-1). Several claims share transactions; where that fails, each is tried
+    /// alone (SETTLE-5).
     pub async fn mark(&self, marks: &[Mark<'_>]) -> Vec<Result<CommitPermit, MarkRefused>> {
-        if marks.is_empty() {
-            return Vec::new();
+        let mut answers = Vec::with_capacity(marks.len());
+        for group in marks.chunks(TOGETHER) {
+            answers.extend(self.mark_group(group).await);
         }
+        answers
+    }
+
+    async fn mark_group(&self, marks: &[Mark<'_>]) -> Vec<Result<CommitPermit, MarkRefused>> {
         match retry::on_contention(|| self.mark_together(marks)).await {
             Ok(permits) => permits,
             Err(error) if marks.len() > 1 && retry::is_refusal(&error) => {

@@ -6,12 +6,12 @@ use entity::Status;
 use entity::publication::Column;
 use sea_orm::{ColumnTrait, Condition, DbErr};
 
-use super::Locks;
 use super::fence::hold;
 use super::journal::{self, Entry};
 use super::lease::{Claim, Lease};
 use super::settle::{SettleError, Settled, Settlement};
 use super::transition::{self, Ending};
+use super::{Locks, TOGETHER};
 use crate::retry;
 
 impl Locks {
@@ -31,10 +31,17 @@ impl Locks {
     ///
     /// The caller sees to it that no claim is under way meanwhile: its locks are not known yet.
     pub async fn release_unknown(&self, known: &[Lease]) -> Result<u64, DbErr> {
-        retry::on_contention(|| self.release_all_but(known)).await
+        let mut released = 0;
+        loop {
+            let page = retry::on_contention(|| self.release_all_but(known)).await?;
+            released += page as u64;
+            if page < TOGETHER {
+                return Ok(released);
+            }
+        }
     }
 
-    async fn release_all_but(&self, known: &[Lease]) -> Result<u64, DbErr> {
+    async fn release_all_but(&self, known: &[Lease]) -> Result<usize, DbErr> {
         let known: HashSet<_> = known.iter().map(|lease| lease.lock().lock_id).collect();
         let own = Condition::all()
             .add(Column::Status.eq(Status::Publishing))
@@ -55,6 +62,6 @@ impl Locks {
             .collect();
         journal::write(&tx, &entries, now).await?;
         tx.commit().await?;
-        Ok(entries.len() as u64)
+        Ok(entries.len())
     }
 }

@@ -6,12 +6,12 @@ use entity::{Outcome, Status, attempt};
 use sea_orm::{ColumnTrait, DbErr, EntityTrait, QueryFilter, QuerySelect};
 use uuid::Uuid;
 
-use super::Locks;
 use super::fence::{Held, fenced, hold};
 use super::journal::{self, Entry};
 use super::late_receipt::brings_receipt;
 use super::lease::{Claim, Lease, LockRef};
 use super::transition::{self, Ending};
+use super::{Locks, TOGETHER};
 use crate::retry;
 
 /// The end of a claim: the claim is consumed, so nothing can be published under it any more. The
@@ -72,13 +72,18 @@ pub enum SettleError {
 impl Locks {
     /// Settles claims and answers for each of them.
     ///
-    /// They share one transaction; where the database refuses that, each is settled alone, so that
-    /// one bad member never sinks the others (SETTLE-5). An expired lease that nobody has taken or
+    /// They share transactions; where the database refuses that, each is settled alone, so that one
+    /// bad member never sinks the others (SETTLE-5). An expired lease that nobody has taken or
     /// recovered still settles (LOCK-4).
     pub async fn settle(&self, settlements: &[Settlement]) -> Vec<Result<Settled, SettleError>> {
-        if settlements.is_empty() {
-            return Vec::new();
+        let mut answers = Vec::with_capacity(settlements.len());
+        for group in settlements.chunks(TOGETHER) {
+            answers.extend(self.settle_group(group).await);
         }
+        answers
+    }
+
+    async fn settle_group(&self, settlements: &[Settlement]) -> Vec<Result<Settled, SettleError>> {
         match retry::on_contention(|| self.settle_together(settlements)).await {
             Ok(answers) => answers,
             Err(error) if settlements.len() > 1 && retry::is_refusal(&error) => {

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use entity::Status;
 use entity::publication::Column;
+use sea_orm::sea_query::ExprTrait;
 use sea_orm::{ColumnTrait, Condition, DbErr};
 
-use super::fence::hold;
+use super::fence::{column, hold};
 use super::journal::{self, Entry};
 use super::lease::{Claim, Lease};
 use super::settle::{SettleError, Settled, Settlement};
@@ -46,7 +47,8 @@ impl Locks {
         let own = Condition::all()
             .add(Column::Status.eq(Status::Publishing))
             .add(Column::LockedBy.eq(self.worker_id))
-            .add(Column::ExecutionLockId.is_not_in(known));
+            .add(Column::ExecutionLockId.is_not_in(known))
+            .add(never_marked());
         let tx = self.db.begin().await?;
         let unknown = hold(&tx, own).await?;
         let Some(now) = unknown.first().map(|row| row.db_now) else {
@@ -64,4 +66,12 @@ impl Locks {
         tx.commit().await?;
         Ok(entries.len())
     }
+}
+
+/// The condition "not marked since it was claimed". Whoever marked had the claim and may have sent
+/// something, so such a lock is no unknown one, whatever the caller knows; recovery ends it.
+fn never_marked() -> Condition {
+    Condition::any()
+        .add(Column::CommitStartedAt.is_null())
+        .add(column(Column::CommitStartedAt).lte(column(Column::ExecutionLockedAt)))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use entity::publication::{Column, Entity};
 use entity::{Phase, channel, publication};
-use sea_orm::sea_query::{Expr, ExprTrait, SimpleExpr};
+use sea_orm::sea_query::{Expr, ExprTrait, LockType, SimpleExpr};
 use sea_orm::{
     ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect, UpdateMany,
@@ -311,7 +311,9 @@ async fn hold_channels(
                     .add(channel::Column::MinIntervalMs.gt(0)),
             )
             .order_by_asc(channel::Column::Id)
-            .lock_exclusive()
+            // Not FOR UPDATE: every event and every new publication refers to its channel, and
+            // would wait for the mark; a settle with an event could wait in a circle with it.
+            .lock(LockType::NoKeyUpdate)
             .all(tx)
             .await?;
         channels.extend(paced);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use entity::publication::{Column, Entity};
 use entity::{Phase, Status, channel};
 use sea_orm::sea_query::{
@@ -53,8 +54,8 @@ impl Locks {
         let update = match batch.mark {
             Some(replay) => mark::set_mark(
                 self.acquisition(Phase::Committing, batch.lease),
-                backend,
-                replay,
+                clock::db_now(backend),
+                replay_until(backend, replay),
             ),
             None => self.acquisition(Phase::Preparing, batch.lease),
         };
@@ -238,6 +239,15 @@ fn pick(
         .limit(limit.into())
         .to_owned();
     (with, ids)
+}
+
+/// Until when a commit that is marked now may be repeated.
+fn replay_until(backend: DbBackend, replay: Replay) -> SimpleExpr {
+    match replay {
+        Replay::Never => Expr::val(None::<DateTime<Utc>>),
+        Replay::For(window) => clock::db_now_plus(backend, window),
+        Replay::Forever => Expr::val(mark::forever()),
+    }
 }
 
 /// A fresh lock id for each row, made by the database because one statement locks many.

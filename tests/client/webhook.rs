@@ -131,6 +131,33 @@ async fn the_body_carries_the_whole_post() {
     );
 }
 
+/// The limit is for the request, not for each file.
+#[tokio::test]
+async fn files_share_one_limit() {
+    let (url, caught) = receiver().await;
+    let (mut draft, mut files) = draft_with_file("Title", b"small");
+    draft.assets.push(files.add("last.png", b"fits"));
+    for (limit, inlined) in [(9, 2), (8, 1), (4, 1), (0, 0)] {
+        let publisher = webhook(&url, json!({ "inline_limit": limit }));
+        assert_eq!(publisher.needs_prepare(&draft), inlined > 0);
+        publish(&*publisher, &draft, &files)
+            .await
+            .expect("accepted");
+        let (_, body) = caught
+            .lock()
+            .expect("not poisoned")
+            .pop()
+            .expect("a request");
+        let body: Value = serde_json::from_slice(&body).expect("JSON");
+        let assets = body["post"]["assets"].as_array().expect("a list");
+        let with_data = assets
+            .iter()
+            .filter(|asset| asset.get("data").is_some())
+            .count();
+        assert_eq!((assets.len(), with_data), (2, inlined), "limit {limit}");
+    }
+}
+
 /// TWICE-2.
 #[tokio::test]
 async fn the_guarantee_is_what_the_channel_states() {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use api_client::{Call, Prepared, PublishError, Publisher};
+use api_client::{Prepared, PublishError, Publisher};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
@@ -12,7 +12,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{call, deviantart_at, draft, draft_with_file, look, webhook};
+use crate::support::{call, deviantart_at, draft, draft_with_file, look, short_call, webhook};
 
 /// A server that answers everything alike, and counts.
 async fn always(
@@ -125,7 +125,7 @@ async fn a_body_without_end_does_not_hold_the_caller() {
     let started = Instant::now();
     assert_bounded(&hook_error(&url).await);
     assert!(
-        started.elapsed() < Duration::from_secs(5),
+        started.elapsed() < Duration::from_secs(25),
         "{:?}",
         started.elapsed()
     );
@@ -223,14 +223,14 @@ async fn a_hanging_answer_ends_with_the_callers_time() {
     let started = Instant::now();
     let (draft, _) = draft_with_file("A", b"bytes");
     let prepared = Prepared::new(json!({ "itemid": 1, "fingerprint": "x" }));
-    let short = Call::within(Duration::from_millis(500));
+    let short = short_call();
     let error = art(&url)
         .commit(&draft, &prepared, &draft.key(), &short)
         .await
         .expect_err("the body never comes");
     assert_eq!(error.kind(), "ambiguous");
     assert!(
-        started.elapsed() < Duration::from_secs(4),
+        started.elapsed() < Duration::from_secs(20),
         "{:?}",
         started.elapsed()
     );

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::payload::{self, Inlined};
 use super::settings::Settings;
 use super::{judge_commit, judge_look};
+use crate::channel::is_loopback;
 use crate::http::sensitive_header;
 use crate::redact::Redact;
 use crate::{
@@ -101,8 +102,7 @@ impl Publisher for Webhook {
                     .into(),
             );
         }
-        if self.settings.url.scheme() == "http" && self.settings.url.host_str() != Some("127.0.0.1")
-        {
+        if self.settings.url.scheme() == "http" && !is_loopback(&self.settings.url) {
             warnings.push("requests travel in the clear: the URL is plain http".into());
         }
         warnings

@@ -2,5 +2,6 @@
 
 mod engine;
 mod locks;
+mod maintenance;
 mod schema;
 mod support;

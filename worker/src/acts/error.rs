@@ -45,6 +45,12 @@ pub enum ActError {
         /// What was asked for, as a participle.
         verb: &'static str,
     },
+    /// Somebody else changed it a moment ago.
+    #[error("publication {id} was changed meanwhile; look at it and try again")]
+    Changed {
+        /// The publication.
+        id: Uuid,
+    },
     /// It may still arrive.
     #[error(
         "publication {id} may still arrive on the platform; it can be retried in {}",

@@ -109,6 +109,7 @@ impl From<ActError> for Refusal {
             ActError::InProgress { .. }
             | ActError::MayBeLive { .. }
             | ActError::WrongState { .. }
+            | ActError::Changed { .. }
             | ActError::TooSoon { .. } => Self::Conflict(error.to_string()),
             ActError::Database(error) => error.into(),
         }

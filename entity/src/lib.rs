@@ -11,6 +11,7 @@ pub mod job;
 pub mod post;
 pub mod processing_lock;
 pub mod publication;
+pub mod retired_key;
 pub mod worker;
 
 mod words;

@@ -25,6 +25,8 @@ pub struct Model {
     pub last_seen_at: DateTimeUtc,
     /// Set by an orderly stop.
     pub stopped_at: Option<DateTimeUtc>,
+    /// Set by whoever found that it had vanished; a heartbeat takes it back.
+    pub declared_dead_at: Option<DateTimeUtc>,
 }
 
 /// A worker is tied to nothing.

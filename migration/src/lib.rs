@@ -27,6 +27,9 @@ mod m20261116_000009_create_job;
 mod m20261116_000010_create_event;
 mod m20261116_000011_notify_due;
 mod m20261116_000012_keep_attempts;
+mod m20261116_000013_note_deaths;
+mod m20261116_000014_retire_keys;
+mod m20261116_000015_index_history;
 
 use sea_orm_migration::prelude::*;
 
@@ -52,6 +55,9 @@ impl MigratorTrait for Migrator {
             Box::new(m20261116_000010_create_event::Migration),
             Box::new(m20261116_000011_notify_due::Migration),
             Box::new(m20261116_000012_keep_attempts::Migration),
+            Box::new(m20261116_000013_note_deaths::Migration),
+            Box::new(m20261116_000014_retire_keys::Migration),
+            Box::new(m20261116_000015_index_history::Migration),
         ]
     }
 }

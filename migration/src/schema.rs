@@ -28,7 +28,7 @@ pub async fn schema(db: &DatabaseConnection) -> Result<Schema, DbErr> {
 }
 
 /// Names the changes that the database lacks, oldest first; none means it is up to date. Only
-/// reads. A schema newer than this program is an error that says so; [`schema`] tells the cases
+/// reads. A schema newer than this program is an error that says so; [`schema()`] tells the cases
 /// apart.
 pub async fn pending(db: &DatabaseConnection) -> Result<Vec<String>, DbErr> {
     match compare(db).await? {

@@ -9,6 +9,7 @@ on_both_engines!(
     fresh_and_refresh_start_over_with_rows_in_the_tables,
     reset_leaves_nothing_behind,
     status_creates_nothing,
+    a_schema_from_a_newer_version_is_refused,
 );
 
 async fn run(db: &TestDb, arguments: &[&str]) -> Result<String> {
@@ -61,5 +62,23 @@ async fn status_creates_nothing(db: TestDb) -> Result<()> {
     let db = TestDb::empty(db.engine()).await?;
     assert!(pending(&db).await? > 0);
     assert_eq!(db.tables().await?, [""; 0]);
+    Ok(())
+}
+
+/// One sentence says what is wrong and what to do; only `fresh`, which throws all away, goes on.
+async fn a_schema_from_a_newer_version_is_refused(db: TestDb) -> Result<()> {
+    db.execute("INSERT INTO seaql_migrations VALUES ('m20990101_000001_future', 0)")
+        .await?;
+    for command in ["status", "up", "down", "refresh", "reset"] {
+        let finished = Finished::of(migration(&[command, "-u", db.url()])).await?;
+        assert_eq!(finished.code, Some(1), "{command}: {finished:?}");
+        assert!(finished.stderr.contains("newer version"), "{finished:?}");
+        assert!(
+            finished.stderr.contains("m20990101_000001_future"),
+            "{finished:?}"
+        );
+    }
+    run(&db, &["fresh"]).await?;
+    assert_eq!(pending(&db).await?, 0);
     Ok(())
 }

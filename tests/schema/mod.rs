@@ -6,6 +6,7 @@ mod commands;
 mod concurrency;
 mod defaults;
 mod embedded;
+mod entities;
 mod instants;
 mod notify;
 mod passwords;

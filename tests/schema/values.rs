@@ -87,7 +87,7 @@ async fn a_uuid_has_sixteen_bytes(db: TestDb) -> Result<()> {
 }
 
 async fn json_of_another_kind_is_refused(db: TestDb) -> Result<()> {
-    db.add_publication().await?;
+    let publication = db.literal(db.add_publication().await?);
     for (table, column, value) in [
         ("post", "tags", "{}"),
         ("post", "tags", "null"),
@@ -98,6 +98,16 @@ async fn json_of_another_kind_is_refused(db: TestDb) -> Result<()> {
         assert_refused(db.execute(&sql).await, "check constraint");
     }
     assert_refused(db.execute("UPDATE post SET tags = '[1'").await, "json");
+    let checkpoint = |remote_ref: &str| {
+        format!(
+            "INSERT INTO checkpoint (publication_id, step, remote_ref) \
+             VALUES ({publication}, '{remote_ref}', '{remote_ref}')"
+        )
+    };
+    assert_refused(db.execute(&checkpoint("[1")).await, "json");
+    for any_kind in ["1", "null", "[1]"] {
+        db.execute(&checkpoint(any_kind)).await?;
+    }
     db.execute("UPDATE post SET tags = '[\"a\"]', options = '{\"a\": 1}'")
         .await?;
     Ok(())

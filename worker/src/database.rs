@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use sea_orm::sqlx::{self, Executor};
+use sea_orm::sqlx::{self, Executor, PgPool};
 use sea_orm::{
     ConnectOptions, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
     SqliteTransactionMode, TransactionOptions, TransactionTrait,
@@ -21,6 +21,8 @@ const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Database {
     work: DatabaseConnection,
     heartbeat: DatabaseConnection,
+    /// PostgreSQL only: where the LISTEN connection is made.
+    listening: Option<PgPool>,
 }
 
 impl Database {
@@ -62,14 +64,19 @@ impl Database {
             return Ok(Self {
                 heartbeat: work.clone(),
                 work,
+                listening: None,
             });
         }
         let mut lane = options.clone();
         lane.max_connections(1);
         options.max_connections(connections);
+        let mut listening = lane.clone();
+        listening.connect_lazy(true);
+        let listening = sea_orm::Database::connect(listening).await?;
         Ok(Self {
             work: sea_orm::Database::connect(options).await?,
             heartbeat: sea_orm::Database::connect(lane).await?,
+            listening: Some(listening.get_postgres_connection_pool().clone()),
         })
     }
 
@@ -81,6 +88,11 @@ impl Database {
     /// The lane that renews leases, never queued behind work on PostgreSQL.
     pub fn heartbeat(&self) -> &DatabaseConnection {
         &self.heartbeat
+    }
+
+    /// The pool a LISTEN connection comes from; it is made on first use.
+    pub(crate) fn listening(&self) -> Option<&PgPool> {
+        self.listening.as_ref()
     }
 
     /// Which engine it is.

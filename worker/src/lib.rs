@@ -5,11 +5,17 @@ pub mod channels;
 pub mod clock;
 pub mod commands;
 pub mod database;
+pub mod engine;
+pub mod fingerprint;
 pub mod locks;
+pub mod maintenance;
 pub mod media;
+pub mod notices;
 pub mod seal;
 pub mod settings;
+pub mod telemetry;
 pub mod when;
+pub mod workers;
 
 mod retry;
 mod text;

@@ -1,11 +1,13 @@
 //! From a stored channel to its publisher.
 
+mod address;
 mod credentials;
 mod error;
 mod reader;
 mod registry;
 
+pub(crate) use address::endpoint;
 pub use credentials::Credentials;
 pub use error::ConfigError;
-pub(crate) use reader::{Reader, endpoint, refuse_unknown};
+pub(crate) use reader::{Reader, refuse_unknown};
 pub use registry::{ChannelConfig, Registry};

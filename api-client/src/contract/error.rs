@@ -4,7 +4,8 @@ use crate::text;
 
 /// Why a call did not end in a receipt, split by what the caller does next.
 ///
-/// Only [`Ambiguous`](PublishError::Ambiguous) may be live. Reasons are one bounded line without
+/// Only [`Ambiguous`](PublishError::Ambiguous) may be live. The others speak of this call alone: if
+/// an earlier one was ambiguous, the post may still be live. Reasons are one bounded line without
 /// secrets, fit to be stored and shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -15,6 +15,10 @@ pub trait Publisher: Send + Sync {
     /// caller's claim can be the mark of the commit at no extra write.
     fn needs_prepare(&self, draft: &Draft) -> bool;
 
+    /// Whether `prepare` leaves anything on the platform. Where it does not, on any draft, a claim
+    /// can be the mark of its commit at no extra write.
+    fn prepares_remotely(&self) -> bool;
+
     /// Whether `reconcile` can ever say more than [`Verdict::CannotTell`].
     fn can_look_up(&self) -> bool;
 

@@ -44,6 +44,10 @@ impl Publisher for DeviantArt {
         true
     }
 
+    fn prepares_remotely(&self) -> bool {
+        true
+    }
+
     fn can_look_up(&self) -> bool {
         true
     }

@@ -22,12 +22,8 @@ pub(super) struct Item {
 pub(super) async fn remembered(
     checkpoints: &dyn Checkpoints,
 ) -> Result<Option<Item>, PublishError> {
-    match checkpoints.get(STEP).await? {
-        None => Ok(None),
-        Some(value) => Item::deserialize(value).map(Some).map_err(|_| {
-            PublishError::ambiguous("the remembered upload cannot be read, and may be published")
-        }),
-    }
+    let value = checkpoints.get(STEP).await?;
+    Ok(value.and_then(|value| Item::deserialize(value).ok()))
 }
 
 /// The item to publish: the remembered one, or a new upload.

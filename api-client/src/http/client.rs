@@ -54,6 +54,9 @@ impl HttpClient {
             .connect_timeout(options.connect_timeout)
             .redirect(Policy::none())
             .retry(reqwest::retry::never())
+            // One request per connection at a time: a connection that breaks makes one commit
+            // ambiguous and not all that share it, and no head leaves before its body is asked for.
+            .http1_only()
             .referer(false)
             .pool_idle_timeout(IDLE_CONNECTION);
         if !options.system_proxy {

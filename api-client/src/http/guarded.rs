@@ -44,8 +44,8 @@ impl DepartureFlag {
 
 /// A request body that asks the guard before it gives itself away.
 ///
-/// The HTTP stack takes the body only when the connection stands, and writes head and body
-/// together: so the moment of the first poll is the last moment at which nothing has been sent, and
+/// HTTP/1 takes the body only when the connection stands, and writes head and body together: so
+/// the moment of the first poll is the last moment at which nothing has been sent, and
 /// a body that was never polled is a request that never left.
 pub(super) struct GuardedBody {
     bytes: Option<Bytes>,

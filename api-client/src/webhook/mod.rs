@@ -23,8 +23,7 @@ use crate::{ChannelConfig, ConfigError, Publisher};
 
 pub use judge::{judge_commit, judge_look};
 pub use publisher::Webhook;
-#[cfg(feature = "sandbox")]
-pub(crate) use signature::Signer;
+pub use signature::Signer;
 
 /// The channel kind.
 pub const KIND: &str = "webhook";

@@ -89,6 +89,10 @@ impl Publisher for Webhook {
             .is_some()
     }
 
+    fn prepares_remotely(&self) -> bool {
+        false
+    }
+
     fn can_look_up(&self) -> bool {
         self.settings.lookup_url.is_some()
     }

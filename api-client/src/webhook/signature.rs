@@ -6,14 +6,14 @@ use sha2::Sha256;
 
 use crate::ConfigError;
 
-/// Signs requests with the secret that the receiver shares.
-pub(crate) struct Signer {
+/// Signs requests with the secret that the receiver shares, after the Standard Webhooks convention.
+pub struct Signer {
     key: SecretSlice<u8>,
 }
 
 impl Signer {
     /// Reads a secret of the form `whsec_` + base64.
-    pub(crate) fn new(secret: &SecretString) -> Result<Self, ConfigError> {
+    pub fn new(secret: &SecretString) -> Result<Self, ConfigError> {
         let refuse = |problem: &str| ConfigError::BadValue {
             what: "credential",
             key: "secret".into(),
@@ -33,7 +33,7 @@ impl Signer {
     }
 
     /// The value of `webhook-signature`.
-    pub(crate) fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> SecretString {
+    pub fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> SecretString {
         format!(
             "v1,{}",
             STANDARD.encode(self.mac(id, timestamp, body).finalize().into_bytes())

@@ -90,9 +90,7 @@ impl Target {
     pub(super) async fn open(self) -> Result<Option<DatabaseConnection>, Refusal> {
         match self {
             Self::Sqlite { options, .. } if !options.get_filename().exists() => Ok(None),
-            Self::Sqlite { options, .. } => connect_sqlite(options.create_if_missing(false))
-                .await
-                .map(Some),
+            Self::Sqlite { options, .. } => connect_sqlite(options).await.map(Some),
             postgres => postgres.create().await.map(Some),
         }
     }

@@ -47,6 +47,17 @@ impl Channel {
     pub fn is_paced(&self) -> bool {
         self.row.min_interval_ms > 0
     }
+
+    /// The least time between two commits.
+    pub fn min_interval(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.row.min_interval_ms).unwrap_or_default())
+    }
+
+    /// Whether its claims can be marks at the same time (TWICE-3): there is nothing to prepare, a
+    /// repeated commit is harmless, and no slot has to be reserved.
+    pub fn claim_can_be_mark(&self) -> bool {
+        !self.is_paced() && self.replay() != Replay::Never && !self.publisher.prepares_remotely()
+    }
 }
 
 impl std::fmt::Debug for Channel {

@@ -24,8 +24,9 @@ mod tests {
 
     #[test]
     fn the_wait_doubles_up_to_its_limit() {
-        let waits: Vec<u64> =
-            (1..=6).map(|tries| doubling(SECOND, SECOND * 10, tries).as_secs()).collect();
+        let waits: Vec<u64> = (1..=6)
+            .map(|tries| doubling(SECOND, SECOND * 10, tries).as_secs())
+            .collect();
         assert_eq!(waits, [1, 2, 4, 8, 10, 10]);
     }
 

@@ -59,7 +59,10 @@ impl Holds {
 
     /// All leases, to be renewed.
     pub(crate) fn leases(&self) -> Vec<Lease> {
-        self.lock().values().map(|hold| hold.lease.clone()).collect()
+        self.lock()
+            .values()
+            .map(|hold| hold.lease.clone())
+            .collect()
     }
 
     /// How many there are.
@@ -69,14 +72,17 @@ impl Holds {
 
     /// How many of a channel.
     pub(crate) fn of_channel(&self, channel_id: Uuid) -> usize {
-        self.lock().values().filter(|hold| hold.channel_id == channel_id).count()
+        self.lock()
+            .values()
+            .filter(|hold| hold.channel_id == channel_id)
+            .count()
     }
 
-    /// Stops what runs under a lost lease.
-    pub(crate) fn stop(&self, lock: LockRef) {
-        if let Some(hold) = self.lock().get(&lock.lock_id) {
-            hold.stop.cancel();
-        }
+    /// Stops what runs under a lost lease; says whether anything did.
+    pub(crate) fn stop(&self, lock: LockRef) -> bool {
+        let holds = self.lock();
+        let hold = holds.get(&lock.lock_id);
+        hold.inspect(|hold| hold.stop.cancel()).is_some()
     }
 
     /// Stops everything that has not committed yet.

@@ -42,7 +42,10 @@ pub(crate) enum Effect {
 
 /// The ending for an error, or none if the lock is gone and nothing may be written.
 pub(crate) fn judge(error: &PublishError, facts: &Facts) -> (Option<Ending>, Effect) {
-    let failure = Failure { kind: error.kind(), message: error.to_string() };
+    let failure = Failure {
+        kind: error.kind(),
+        message: error.to_string(),
+    };
     let retryable = |failure| Ending::Retryable {
         after: error.retry_after().unwrap_or(facts.retry_after),
         failure,
@@ -50,16 +53,23 @@ pub(crate) fn judge(error: &PublishError, facts: &Facts) -> (Option<Ending>, Eff
     match error {
         PublishError::LeaseLost => (None, Effect::Nothing),
         PublishError::Rejected { .. } => (Some(Ending::Failed(failure)), Effect::Healthy),
-        PublishError::ChannelRejected { reason } => {
-            (Some(Ending::Failed(failure)), Effect::Paused(reason.clone()))
-        }
+        PublishError::ChannelRejected { reason } => (
+            Some(Ending::Failed(failure)),
+            Effect::Paused(reason.clone()),
+        ),
         PublishError::NeedsLogin { reason } => (
-            Some(Ending::Deferred { after: Duration::ZERO, failure }),
+            Some(Ending::Deferred {
+                after: Duration::ZERO,
+                failure,
+            }),
             Effect::Disconnected(reason.clone()),
         ),
         PublishError::RateLimited { .. } => {
             let after = error.retry_after().unwrap_or(facts.limit_after);
-            (Some(Ending::Deferred { after, failure }), Effect::Limited(after))
+            (
+                Some(Ending::Deferred { after, failure }),
+                Effect::Limited(after),
+            )
         }
         PublishError::Ambiguous { .. } if facts.may_be_live => {
             (Some(doubt(failure, facts)), Effect::Failing)
@@ -73,7 +83,10 @@ pub(crate) fn judge(error: &PublishError, facts: &Facts) -> (Option<Ending>, Eff
 /// The ending of a commit that may have been accepted.
 pub(crate) fn doubt(failure: Failure, facts: &Facts) -> Ending {
     if facts.replayable {
-        return Ending::Replay { after: facts.retry_after, failure };
+        return Ending::Replay {
+            after: facts.retry_after,
+            failure,
+        };
     }
     Ending::Unconfirmed {
         look_after: facts.can_look_up.then_some(facts.look_after),
@@ -100,13 +113,36 @@ mod tests {
     fn an_ambiguous_commit_is_retried_only_where_repeating_is_harmless() {
         let error = PublishError::ambiguous("reset");
         let (ending, _) = judge(&error, &SENT);
-        assert!(matches!(ending, Some(Ending::Unconfirmed { look_after: None, tell: true, .. })));
-        let (ending, _) = judge(&error, &Facts { can_look_up: true, ..SENT });
         assert!(matches!(
             ending,
-            Some(Ending::Unconfirmed { look_after: Some(_), tell: false, .. })
+            Some(Ending::Unconfirmed {
+                look_after: None,
+                tell: true,
+                ..
+            })
         ));
-        let (ending, _) = judge(&error, &Facts { replayable: true, ..SENT });
+        let (ending, _) = judge(
+            &error,
+            &Facts {
+                can_look_up: true,
+                ..SENT
+            },
+        );
+        assert!(matches!(
+            ending,
+            Some(Ending::Unconfirmed {
+                look_after: Some(_),
+                tell: false,
+                ..
+            })
+        ));
+        let (ending, _) = judge(
+            &error,
+            &Facts {
+                replayable: true,
+                ..SENT
+            },
+        );
         assert!(matches!(ending, Some(Ending::Replay { .. })));
     }
 
@@ -134,6 +170,9 @@ mod tests {
     /// LOCK-4: who lost the lock writes nothing.
     #[test]
     fn a_lost_lease_ends_without_a_word() {
-        assert_eq!(judge(&PublishError::LeaseLost, &SENT), (None, Effect::Nothing));
+        assert_eq!(
+            judge(&PublishError::LeaseLost, &SENT),
+            (None, Effect::Nothing)
+        );
     }
 }

@@ -62,7 +62,15 @@ impl Writer {
         probe: bool,
     ) -> Option<(Claim, Result<CommitPermit, MarkRefused>)> {
         let (answer, answered) = oneshot::channel();
-        self.marks.send(MarkOrder { claim, replay, probe, answer }).await.ok()?;
+        self.marks
+            .send(MarkOrder {
+                claim,
+                replay,
+                probe,
+                answer,
+            })
+            .await
+            .ok()?;
         answered.await.ok()
     }
 
@@ -72,7 +80,10 @@ impl Writer {
         settlement: Settlement,
     ) -> Option<(Settlement, Result<Settled, SettleError>)> {
         let (answer, answered) = oneshot::channel();
-        self.settles.send(SettleOrder { settlement, answer }).await.ok()?;
+        self.settles
+            .send(SettleOrder { settlement, answer })
+            .await
+            .ok()?;
         answered.await.ok()
     }
 }
@@ -81,7 +92,11 @@ async fn write_marks(locks: &Locks, orders: impl Iterator<Item = MarkOrder>) {
     let orders: Vec<MarkOrder> = orders.collect();
     let marks: Vec<Mark<'_>> = orders
         .iter()
-        .map(|order| Mark { claim: &order.claim, replay: order.replay, probe: order.probe })
+        .map(|order| Mark {
+            claim: &order.claim,
+            replay: order.replay,
+            probe: order.probe,
+        })
         .collect();
     let answers = locks.mark(&marks).await;
     for (order, answer) in orders.into_iter().zip(answers) {

@@ -13,7 +13,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use super::fence::{column, materialized, only_picked, scalar};
+use super::fence::{column, materialized, only_picked, scalar, status_is};
 use super::lease::Claim;
 use super::mark::{self, Replay};
 use super::{Locks, Policy};
@@ -49,7 +49,7 @@ impl Locks {
             return Ok(Vec::new());
         }
         let backend = self.db.backend();
-        let (with, ids) = pick(backend, &self.policy, batch.channel_id, batch.limit);
+        let (with, ids) = pick(backend, &self.policy(), batch.channel_id, batch.limit);
         let update = match batch.mark {
             Some(replay) => mark::set_mark(
                 self.acquisition(Phase::Committing, batch.lease),
@@ -59,7 +59,7 @@ impl Locks {
             None => self.acquisition(Phase::Preparing, batch.lease),
         };
         let update = only_picked(update, backend, with, ids)
-            .filter(claimable(backend, &self.policy))
+            .filter(claimable(backend, &self.policy()))
             .filter(Column::ChannelId.eq(batch.channel_id))
             .filter(if batch.probe {
                 not_paused()
@@ -75,7 +75,7 @@ impl Locks {
         let update = self
             .acquisition(Phase::Preparing, lease)
             .filter(Column::Id.eq(id))
-            .filter(claimable(backend, &self.policy))
+            .filter(claimable(backend, &self.policy()))
             .filter(channel_is_open(backend));
         Ok(self.take(update, lease).await?.pop())
     }
@@ -85,7 +85,7 @@ impl Locks {
     pub async fn claim_looks(&self, limit: u32, lease: Duration) -> Result<Vec<Claim>, DbErr> {
         let backend = self.db.backend();
         let due = Condition::all()
-            .add(Column::Status.eq(Status::Unconfirmed))
+            .add(status_is(Status::Unconfirmed))
             .add(column(Column::NextAttemptAt).lte(clock::db_now(backend)))
             .add(channel_is_open(backend));
         let pick = Query::select()
@@ -147,7 +147,7 @@ impl Locks {
 /// The lower bound keeps what is too late (WORK-5) out of the range that is read.
 fn claimable(backend: DbBackend, policy: &Policy) -> Condition {
     Condition::all()
-        .add(Column::Status.eq(Status::Scheduled))
+        .add(status_is(Status::Scheduled))
         .add(Column::ExecutionLockId.is_null())
         .add(Column::AcceptedAt.is_null())
         .add(column(Column::NextAttemptAt).lte(clock::db_now(backend)))

@@ -173,36 +173,37 @@ async fn write_attempts(
     now: DateTime<Utc>,
 ) -> Result<(), DbErr> {
     let mut last_no = last_attempt_nos(tx, entries.iter().map(|entry| entry.held.id)).await?;
-    let rows = entries.iter().map(|Entry { held, step, author }| {
-        let attempt_no = last_no
-            .entry(held.id)
-            .and_modify(|no| *no += 1)
-            .or_insert(1);
-        attempt::ActiveModel {
-            id: Set(Uuid::now_v7()),
-            publication_id: Set(held.id),
-            attempt_no: Set(*attempt_no),
-            outcome: Set(step.outcome),
-            execution_version: Set(Some(author.version)),
-            execution_lock_id: Set(author.proof),
-            worker_id: Set(author.worker_id),
-            started_at: Set(author.started_at.unwrap_or(now)),
-            finished_at: Set(now),
-            error_kind: Set(step.failure.as_ref().map(|failure| failure.kind.to_owned())),
-            error: Set(step.failure.as_ref().map(|failure| failure.message.clone())),
-            remote_id: Set(step
-                .receipt
-                .as_ref()
-                .and_then(|receipt| receipt.remote_id.clone())),
-            remote_url: Set(step
-                .receipt
-                .as_ref()
-                .and_then(|receipt| receipt.remote_url.clone())),
-        }
-    });
-    attempt::Entity::insert_many(rows)
-        .exec_without_returning(tx)
-        .await?;
+    let rows: Vec<attempt::ActiveModel> = entries
+        .iter()
+        .filter_map(|Entry { held, step, author }| {
+            let outcome = step.outcome?;
+            let attempt_no = last_no
+                .entry(held.id)
+                .and_modify(|no| *no += 1)
+                .or_insert(1);
+            let (failure, receipt) = (step.failure.as_ref(), step.receipt.as_ref());
+            Some(attempt::ActiveModel {
+                id: Set(Uuid::now_v7()),
+                publication_id: Set(held.id),
+                attempt_no: Set(*attempt_no),
+                outcome: Set(outcome),
+                execution_version: Set(Some(author.version)),
+                execution_lock_id: Set(author.proof),
+                worker_id: Set(author.worker_id),
+                started_at: Set(author.started_at.unwrap_or(now)),
+                finished_at: Set(now),
+                error_kind: Set(failure.map(|failure| failure.kind.to_owned())),
+                error: Set(failure.map(|failure| failure.message.clone())),
+                remote_id: Set(receipt.and_then(|receipt| receipt.remote_id.clone())),
+                remote_url: Set(receipt.and_then(|receipt| receipt.remote_url.clone())),
+            })
+        })
+        .collect();
+    if !rows.is_empty() {
+        attempt::Entity::insert_many(rows)
+            .exec_without_returning(tx)
+            .await?;
+    }
     Ok(())
 }
 

@@ -161,7 +161,7 @@ impl Locks {
                 .get(&mark.claim.lock().publication_id)
                 .ok_or(MarkRefused::LeaseLost)
                 .and_then(|row| {
-                    may_commit(row, self.policy.request_timeout)?;
+                    may_commit(row, self.policy().request_timeout)?;
                     let channel = channels
                         .get_mut(&row.publication.channel_id)
                         .ok_or(MarkRefused::LeaseLost)?;

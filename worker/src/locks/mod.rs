@@ -17,6 +17,7 @@ mod journal;
 mod late_receipt;
 mod lease;
 mod mark;
+mod missed;
 mod named;
 mod ready;
 mod recover;
@@ -25,6 +26,7 @@ mod renew;
 mod settle;
 mod transition;
 
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -48,7 +50,8 @@ pub use transition::{Ending, Failure};
 pub struct Locks {
     db: Database,
     worker_id: Uuid,
-    policy: Policy,
+    /// Shared by all clones, so that a reload reaches them.
+    policy: Arc<RwLock<Policy>>,
 }
 
 /// What the rules about locks are measured with.
@@ -87,7 +90,7 @@ impl Locks {
         Self {
             db,
             worker_id,
-            policy,
+            policy: Arc::new(RwLock::new(policy)),
         }
     }
 
@@ -97,8 +100,13 @@ impl Locks {
     }
 
     /// What the rules are measured with.
-    pub fn policy(&self) -> &Policy {
-        &self.policy
+    pub fn policy(&self) -> Policy {
+        *self.policy.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Measures with `policy` from now on (WORK-6).
+    pub fn set_policy(&self, policy: Policy) {
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy;
     }
 
     /// The database they live in.

@@ -12,10 +12,10 @@ use sea_orm::{
 use uuid::Uuid;
 
 use super::Locks;
-use super::fence::scalar;
+use super::fence::{scalar, status_is};
 use crate::clock;
 
-/// A channel that is not paused and has scheduled work.
+/// A channel that is not paused, and when it has work.
 #[derive(Clone, Debug, PartialEq, Eq, FromQueryResult)]
 pub struct ReadyChannel {
     /// The channel.
@@ -43,22 +43,26 @@ impl ReadyChannel {
             .min()
     }
 
-    /// How long until something of it may be claimed: due, not told to wait, and with a free slot.
-    pub fn wait(&self) -> Duration {
-        [self.earliest_at(), self.not_before, self.next_slot_at]
-            .into_iter()
-            .flatten()
-            .max()
-            .and_then(|at| (at - self.db_now).to_std().ok())
+    /// How long until something of it may be claimed: due, not told to wait, and with a slot that is
+    /// at most `slot_lead` away. None if nothing is scheduled.
+    pub fn wait(&self, slot_lead: Duration) -> Option<Duration> {
+        let until = |at: DateTime<Utc>| (at - self.db_now).to_std().unwrap_or_default();
+        let due = until(self.earliest_at()?);
+        let open = self.not_before.map(until).unwrap_or_default();
+        let slot = self
+            .next_slot_at
+            .map(until)
             .unwrap_or_default()
+            .saturating_sub(slot_lead);
+        Some(due.max(open).max(slot))
     }
 }
 
 impl Locks {
-    /// The channels that are not paused and have scheduled work. Its cost is three index probes per
-    /// channel, whatever waits in them: it does not walk past rows that may not be taken.
+    /// The channels that are not paused. Its cost is three index probes per channel, whatever waits
+    /// in them: it does not walk past rows that may not be taken.
     pub async fn ready_channels(&self) -> Result<Vec<ReadyChannel>, DbErr> {
-        let mut channels: Vec<ReadyChannel> = channel::Entity::find()
+        channel::Entity::find()
             .select_only()
             .column(channel::Column::Id)
             .column(channel::Column::NotBefore)
@@ -70,9 +74,7 @@ impl Locks {
             .filter(channel::Column::PausedAt.is_null())
             .into_model()
             .all(self.db.work())
-            .await?;
-        channels.retain(|channel| channel.earliest_at().is_some());
-        Ok(channels)
+            .await
     }
 
     /// The next look at an unconfirmed publication: the instant, and the database's clock.
@@ -90,7 +92,7 @@ impl Locks {
     /// How many publications of a channel are under lock, over all workers.
     pub async fn under_lock(&self, channel_id: Uuid) -> Result<u64, DbErr> {
         publication::Entity::find()
-            .filter(publication::Column::Status.eq(Status::Publishing))
+            .filter(status_is(Status::Publishing))
             .filter(publication::Column::ChannelId.eq(channel_id))
             .count(self.db.work())
             .await
@@ -107,7 +109,7 @@ impl Locks {
             .select_only()
             .column(at)
             .column_as(clock::db_now(self.db.backend()), "db_now")
-            .filter(publication::Column::Status.eq(status))
+            .filter(status_is(status))
             .order_by_asc(at)
             .limit(1)
             .into_tuple()
@@ -127,7 +129,7 @@ fn earliest(priority: i16) -> SimpleExpr {
             .from(publication::Entity)
             .and_where(of_this_channel)
             .and_where(publication::Column::Priority.eq(priority))
-            .and_where(publication::Column::Status.eq(Status::Scheduled))
+            .and_where(status_is(Status::Scheduled))
             .order_by(
                 publication::Column::NextAttemptAt.as_column_ref(),
                 Order::Asc,

@@ -11,12 +11,13 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::Locks;
-use super::fence::{Held, column};
+use super::fence::{Held, column, status_is};
 use super::journal::{self, Entry};
 use super::named::NamedLocks;
 use super::transition;
 use crate::clock;
 use crate::retry;
+use crate::telemetry::metric;
 
 /// How many rows one recovering transaction takes (LOCK-9).
 const PAGE: u64 = 500;
@@ -104,6 +105,19 @@ impl Locks {
         Ok(self.stats_where(self.lock_older_than(older_than)).await?)
     }
 
+    /// What [`recover_stale`](Self::recover_stale) and then
+    /// [`reclaim_stale`](Self::reclaim_stale) would do now, each lock counted once; changes
+    /// nothing.
+    pub async fn cleanup_stats(&self, older_than: Duration) -> Result<RecoveryStats, ReclaimError> {
+        self.check_age(older_than)?;
+        let either = Condition::any()
+            .add(self.lease_expired())
+            .add(self.lock_older_than(older_than));
+        let mut stats = self.stats_where(either).await?;
+        stats.locks_cleaned += NamedLocks::count_expired(&self.db).await?;
+        Ok(stats)
+    }
+
     /// Whether the lease of a publication has expired, by the database's clock.
     pub async fn is_stale(&self, publication: &publication::Model) -> Result<bool, DbErr> {
         let now = clock::read_db_now(self.db.work()).await?;
@@ -114,18 +128,19 @@ impl Locks {
 
     fn lease_expired(&self) -> Condition {
         Condition::all()
-            .add(Column::Status.eq(Status::Publishing))
+            .add(status_is(Status::Publishing))
             .add(clock::expired(self.db.backend(), Column::LockedUntil))
     }
 
     fn lock_older_than(&self, age: Duration) -> Condition {
         Condition::all()
-            .add(Column::Status.eq(Status::Publishing))
+            .add(status_is(Status::Publishing))
             .add(column(Column::ExecutionLockedAt).lte(clock::db_now_minus(self.db.backend(), age)))
     }
 
-    fn check_age(&self, asked: Duration) -> Result<(), ReclaimError> {
-        let least = self.policy.publish_deadline + self.policy.lease;
+    /// Refuses an age at which a lock may belong to a healthy worker.
+    pub(crate) fn check_age(&self, asked: Duration) -> Result<(), ReclaimError> {
+        let least = self.policy().publish_deadline + self.policy().lease;
         if asked > least {
             Ok(())
         } else {
@@ -168,7 +183,13 @@ impl Locks {
         let entries: Vec<Entry<'_>> = page
             .iter()
             .map(|row| {
-                let step = transition::recover(&row.publication, &self.policy, now);
+                let step = transition::recover(&row.publication, &self.policy(), now);
+                let stale_for = row.publication.locked_until.map(|until| now - until);
+                metric::stale_for(
+                    stale_for
+                        .and_then(|age| age.to_std().ok())
+                        .unwrap_or_default(),
+                );
                 Entry::for_vanished(&row.publication, step)
             })
             .collect();
@@ -194,7 +215,7 @@ impl Locks {
                 .await?;
             for row in &page {
                 stats.count(
-                    transition::recover(row, &self.policy, now)
+                    transition::recover(row, &self.policy(), now)
                         .publication
                         .status,
                 );

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use entity::Status;
 use entity::publication::Column;
+use entity::{Phase, Status};
 use sea_orm::{ColumnTrait, Condition, DbErr};
 
 use super::Locks;
-use super::fence::hold;
+use super::fence::{hold, status_is};
 use super::journal::{self, Entry};
 use super::lease::{Claim, Lease};
 use super::settle::{SettleError, Settled, Settlement};
@@ -27,7 +27,9 @@ impl Locks {
     }
 
     /// Releases this worker's locks that it does not know of (BEAT-1): claims whose answer was lost.
-    /// Nothing was sent under them, because nobody ever had the claim.
+    ///
+    /// Only those whose phase proves that nothing was sent: a lock that is unknown because it could
+    /// not be settled may have a commit behind it, and is left to recovery.
     ///
     /// The caller sees to it that no claim is under way meanwhile: its locks are not known yet.
     pub async fn release_unknown(&self, known: &[Lease]) -> Result<u64, DbErr> {
@@ -37,8 +39,9 @@ impl Locks {
     async fn release_all_but(&self, known: &[Lease]) -> Result<u64, DbErr> {
         let known: HashSet<_> = known.iter().map(|lease| lease.lock().lock_id).collect();
         let own = Condition::all()
-            .add(Column::Status.eq(Status::Publishing))
+            .add(status_is(Status::Publishing))
             .add(Column::LockedBy.eq(self.worker_id))
+            .add(Column::Phase.ne(Phase::Committing))
             .add(Column::ExecutionLockId.is_not_in(known));
         let tx = self.db.begin().await?;
         let unknown = hold(&tx, own).await?;
@@ -49,7 +52,7 @@ impl Locks {
             .iter()
             .map(|row| {
                 let step =
-                    transition::settle(&row.publication, &Ending::Released, &self.policy, now);
+                    transition::settle(&row.publication, &Ending::Released, &self.policy(), now);
                 Entry::by_holder(&row.publication, step)
             })
             .collect();

@@ -30,6 +30,16 @@ impl Settlement {
         }
     }
 
+    /// Ends a claim that was lost in a panic; only its lease is left of it (WORK-3).
+    pub(crate) fn of_lease(lease: Lease, ending: Ending) -> Self {
+        Self { lease, ending }
+    }
+
+    /// The lease that ends.
+    pub(crate) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
     /// The lock that ends.
     pub fn lock(&self) -> LockRef {
         self.lease.lock()
@@ -113,7 +123,7 @@ impl Locks {
             let step = transition::settle(
                 &row.publication,
                 &settlement.ending,
-                &self.policy,
+                &self.policy(),
                 row.db_now,
             );
             answers.push(Ok(Settled::Now(step.publication.status)));

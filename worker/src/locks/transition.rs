@@ -69,7 +69,8 @@ pub enum Ending {
 pub(super) struct Step {
     /// The row as it will be; unlocked, unless it only takes note of a receipt.
     pub(super) publication: publication::Model,
-    pub(super) outcome: Outcome,
+    /// What the history says; nothing where there was no attempt.
+    pub(super) outcome: Option<Outcome>,
     pub(super) failure: Option<Failure>,
     pub(super) receipt: Option<Receipt>,
     pub(super) event: Option<EventKind>,
@@ -205,6 +206,26 @@ pub(super) fn adopt(held: &publication::Model, receipt: &Receipt, now: DateTime<
     }
 }
 
+/// Ends a publication that was found too late (WORK-5). What may be live is not missed: it has to
+/// be looked up.
+pub(super) fn miss(held: &publication::Model, policy: &Policy, now: DateTime<Utc>) -> Step {
+    let mut row = unlocked(held, now);
+    let failure = Failure {
+        kind: "missed",
+        message: "it was found too late".to_owned(),
+    };
+    if held.may_be_live() {
+        return doubt(row, &failure, Some(policy.reconcile_interval), now);
+    }
+    row.status = Status::Missed;
+    let step = failed_step(row, Outcome::Failed, &failure);
+    Step {
+        outcome: None,
+        event: Some(EventKind::Missed),
+        ..step
+    }
+}
+
 /// The row without its lock.
 fn unlocked(held: &publication::Model, now: DateTime<Utc>) -> publication::Model {
     publication::Model {
@@ -301,7 +322,7 @@ fn attempts_used_up(held: &publication::Model, policy: &Policy) -> bool {
 fn step(publication: publication::Model, outcome: Outcome) -> Step {
     Step {
         publication,
-        outcome,
+        outcome: Some(outcome),
         failure: None,
         receipt: None,
         event: None,

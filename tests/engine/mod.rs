@@ -1,0 +1,6 @@
+//! The worker: claim, publish, settle.
+
+mod publishing;
+mod stage;
+
+pub(crate) use stage::Stage;

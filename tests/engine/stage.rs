@@ -1,0 +1,273 @@
+//! A stage for workers: a database, a sandbox platform, channels, and publications on them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use api_client::sandbox::Sandbox;
+use api_client::{HttpClient, HttpOptions, Registry};
+use chrono::{DateTime, TimeDelta, Utc};
+use entity::{Status, attempt, channel, post, publication};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use worker::clock;
+use worker::database::Database;
+use worker::engine::Worker;
+use worker::settings::{Settings, Sources};
+
+use crate::support::TestDb;
+
+/// How long anything may take before a test gives up on it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Everything a worker needs around it.
+pub(crate) struct Stage {
+    pub(crate) db: TestDb,
+    pub(crate) database: Database,
+    pub(crate) sandbox: Sandbox,
+    pub(crate) registry: Registry,
+    folder: TempDir,
+}
+
+impl Stage {
+    pub(crate) async fn on(db: TestDb) -> Result<Self> {
+        let database = Database::connect(db.url(), 5).await?;
+        let sandbox = Sandbox::start("127.0.0.1:0".parse()?).await?;
+        let folder = TempDir::with_prefix("punctual-stage.")?;
+        Ok(Self {
+            db,
+            database,
+            sandbox,
+            registry: Registry::standard(),
+            folder,
+        })
+    }
+
+    /// Settings that fit tests: short leases, quick retries.
+    pub(crate) fn settings(&self, overrides: &[(&str, &str)]) -> Result<Settings> {
+        let folder = self
+            .folder
+            .path()
+            .to_str()
+            .context("the folder has an unusual name")?;
+        let mut flags: BTreeMap<String, String> = [
+            ("data_dir", folder),
+            ("database_url", self.db.url()),
+            ("lease", "6s"),
+            ("heartbeat_interval", "500ms"),
+            ("reaper_interval", "500ms"),
+            ("request_timeout", "3s"),
+            ("shutdown_timeout", "5s"),
+            ("publish_deadline", "30s"),
+            ("lock_timeout", "1m"),
+            ("settling_delay", "30s"),
+            ("reconcile_interval", "200ms"),
+            ("retry_base", "100ms"),
+            ("retry_max", "2s"),
+            ("http_addr", "off"),
+        ]
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+        for (name, value) in overrides {
+            flags.insert((*name).to_owned(), (*value).to_owned());
+        }
+        Ok(Settings::load(&Sources {
+            flags,
+            ..Sources::default()
+        })?)
+    }
+
+    /// A webhook channel to a path of the sandbox.
+    pub(crate) async fn webhook(&self, path: &str, settings: Value) -> Result<Uuid> {
+        let id = Uuid::now_v7();
+        let row = channel::ActiveModel {
+            id: Set(id),
+            name: Set(format!("{path} {id}")),
+            kind: Set("webhook".to_owned()),
+            base_url: Set(Some(format!("{}{path}", self.sandbox.url()))),
+            settings: Set(settings),
+            ..Default::default()
+        };
+        row.insert(self.db.db()).await?;
+        Ok(id)
+    }
+
+    /// A webhook channel whose receiver dedupes: Exact.
+    pub(crate) async fn exact(&self) -> Result<Uuid> {
+        self.webhook("/dedupe/a", json!({ "dedupes": true })).await
+    }
+
+    /// A webhook channel that can be asked: Reconcilable.
+    pub(crate) async fn reconcilable(&self) -> Result<Uuid> {
+        let url = format!("{}/lookup/a", self.sandbox.url());
+        self.webhook("/lookup/a", json!({ "lookup_url": url }))
+            .await
+    }
+
+    /// A webhook channel that promises nothing: AtMostOnce.
+    pub(crate) async fn at_most_once(&self) -> Result<Uuid> {
+        self.webhook("/hook/a", json!({})).await
+    }
+
+    /// The database's clock.
+    pub(crate) async fn now(&self) -> Result<DateTime<Utc>> {
+        Ok(clock::read_db_now(self.db.db()).await?)
+    }
+
+    /// Publications that are due `due_in` milliseconds from now.
+    pub(crate) async fn schedule(
+        &self,
+        channel_id: Uuid,
+        count: usize,
+        due_in_ms: i64,
+    ) -> Result<Vec<Uuid>> {
+        let post_id = Uuid::now_v7();
+        let post = post::ActiveModel {
+            id: Set(post_id),
+            title: Set("A title".to_owned()),
+            body: Set("A body".to_owned()),
+            ..Default::default()
+        };
+        post.insert(self.db.db()).await?;
+        let due = self.now().await? + TimeDelta::milliseconds(due_in_ms);
+        let ids: Vec<Uuid> = (0..count).map(|_| Uuid::now_v7()).collect();
+        for chunk in ids.chunks(500) {
+            let rows = chunk.iter().map(|id| publication::ActiveModel {
+                id: Set(*id),
+                post_id: Set(post_id),
+                channel_id: Set(channel_id),
+                publish_at: Set(due),
+                next_attempt_at: Set(due),
+                ..Default::default()
+            });
+            publication::Entity::insert_many(rows)
+                .exec_without_returning(self.db.db())
+                .await?;
+        }
+        Ok(ids)
+    }
+
+    /// One publication that is due now.
+    pub(crate) async fn due(&self, channel_id: Uuid) -> Result<Uuid> {
+        self.schedule(channel_id, 1, 0)
+            .await?
+            .pop()
+            .context("one was scheduled")
+    }
+
+    pub(crate) async fn publication(&self, id: Uuid) -> Result<publication::Model> {
+        publication::Entity::find_by_id(id)
+            .one(self.db.db())
+            .await?
+            .context("it is there")
+    }
+
+    pub(crate) async fn channel(&self, id: Uuid) -> Result<channel::Model> {
+        channel::Entity::find_by_id(id)
+            .one(self.db.db())
+            .await?
+            .context("it is there")
+    }
+
+    pub(crate) async fn history(&self, id: Uuid) -> Result<Vec<attempt::Model>> {
+        Ok(attempt::Entity::find()
+            .filter(attempt::Column::PublicationId.eq(id))
+            .order_by_asc(attempt::Column::AttemptNo)
+            .all(self.db.db())
+            .await?)
+    }
+
+    /// Waits until a publication is in `status`.
+    pub(crate) async fn until(&self, id: Uuid, status: Status) -> Result<publication::Model> {
+        let mut last = None;
+        let found = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let now = self.publication(id).await?;
+                if now.status == status {
+                    return anyhow::Ok(now);
+                }
+                last = Some(now);
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        found.with_context(|| format!("it never became {status:?}: {last:?}"))?
+    }
+
+    /// Waits until all are published, and sees that each is public exactly once.
+    pub(crate) async fn all_published_once(&self, ids: &[Uuid]) -> Result<()> {
+        for id in ids {
+            self.until(*id, Status::Published).await?;
+        }
+        for id in ids {
+            ensure!(
+                self.posts(*id) == 1,
+                "{id} is public {} times",
+                self.posts(*id)
+            );
+        }
+        Ok(())
+    }
+
+    /// How often a publication is public at the sandbox.
+    pub(crate) fn posts(&self, id: Uuid) -> u64 {
+        self.sandbox
+            .ledger(&id.to_string())
+            .iter()
+            .map(|entry| entry.count)
+            .sum()
+    }
+
+    /// Starts a worker in this process.
+    pub(crate) fn start(&self, overrides: &[(&str, &str)]) -> Result<Running> {
+        let (settings, receiver) = watch::channel(Arc::new(self.settings(overrides)?));
+        let http = HttpClient::new(HttpOptions {
+            system_proxy: false,
+            ..Default::default()
+        })?;
+        let worker = Worker::new(
+            receiver,
+            self.database.clone(),
+            self.registry.clone(),
+            http,
+            None,
+        );
+        let (id, stop) = (worker.id(), CancellationToken::new());
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            worker.run(async move { stopped.cancelled().await }).await?;
+            anyhow::Ok(())
+        });
+        Ok(Running {
+            id,
+            stop,
+            task,
+            settings,
+        })
+    }
+}
+
+/// A worker that runs.
+pub(crate) struct Running {
+    pub(crate) id: Uuid,
+    pub(crate) settings: watch::Sender<Arc<Settings>>,
+    stop: CancellationToken,
+    task: JoinHandle<Result<()>>,
+}
+
+impl Running {
+    /// Stops it and waits for its end.
+    pub(crate) async fn stop(self) -> Result<()> {
+        self.stop.cancel();
+        tokio::time::timeout(PATIENCE, self.task).await??
+    }
+}

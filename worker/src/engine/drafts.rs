@@ -1,0 +1,75 @@
+//! What claims are about: posts and files, loaded for a whole batch in two queries.
+
+use std::collections::HashMap;
+
+use api_client::{AssetRef, Draft};
+use entity::{asset, post, publication};
+use sea_orm::{ColumnTrait, DbErr, EntityTrait, QueryFilter, QueryOrder};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::database::Database;
+
+/// The posts of a batch, with their files.
+pub(crate) struct Posts {
+    posts: HashMap<Uuid, post::Model>,
+    assets: HashMap<Uuid, Vec<AssetRef>>,
+}
+
+impl Posts {
+    /// Loads the posts of `publications`.
+    pub(crate) async fn load<'a>(
+        db: &Database,
+        publications: impl Iterator<Item = &'a publication::Model>,
+    ) -> Result<Self, DbErr> {
+        let ids: Vec<Uuid> = publications
+            .map(|publication| publication.post_id)
+            .collect();
+        let posts = post::Entity::find()
+            .filter(post::Column::Id.is_in(ids.clone()))
+            .all(db.work())
+            .await?;
+        let rows = asset::Entity::find()
+            .filter(asset::Column::PostId.is_in(ids))
+            .order_by_asc(asset::Column::Position)
+            .all(db.work())
+            .await?;
+        let mut assets: HashMap<Uuid, Vec<AssetRef>> = HashMap::new();
+        for row in rows {
+            assets.entry(row.post_id).or_default().push(AssetRef {
+                file_name: row.file_name,
+                media_type: row.media_type,
+                byte_len: u64::try_from(row.byte_len).unwrap_or_default(),
+                sha256: row.sha256,
+            });
+        }
+        Ok(Self {
+            posts: posts.into_iter().map(|post| (post.id, post)).collect(),
+            assets,
+        })
+    }
+
+    /// The draft of one publication; none if its post is not there, which a foreign key prevents.
+    pub(crate) fn draft(
+        &self,
+        publication: &publication::Model,
+        channel_name: &str,
+    ) -> Option<Draft> {
+        let post = self.posts.get(&publication.post_id)?;
+        let tags = post.tags.as_array().map(Vec::as_slice).unwrap_or_default();
+        Some(Draft {
+            publication_id: publication.id,
+            channel_name: channel_name.to_owned(),
+            publish_at: publication.publish_at,
+            title: post.title.clone(),
+            body: post.body.clone(),
+            tags: tags
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
+            options: post.options.as_object().cloned().unwrap_or_default(),
+            assets: self.assets.get(&post.id).cloned().unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,352 @@
+//! One publication, from its claim to its end: prepare, mark, commit, settle.
+
+use std::time::Duration;
+
+use api_client::{Call, Draft, Prepared, PublishError, Receipt};
+use futures::FutureExt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use tokio::time::Instant;
+use tracing::{Instrument, info, info_span, warn};
+
+use super::Engine;
+use super::backoff;
+use super::held::Hold;
+use super::judge::{self, Effect, Facts};
+use super::progress::{FencedCheckpoints, MediaAssets, Progress};
+use crate::channels::Channel;
+use crate::clock::BootInstant;
+use crate::locks::{Claim, Ending, Failure, MarkRefused, Settlement};
+use crate::telemetry::metric;
+use entity::Phase;
+
+/// How much longer than its timeout a commit is waited for, so that the client's own timeout, which
+/// knows more, comes first.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// One claimed publication with all it takes to publish it.
+pub(crate) struct Work {
+    pub(crate) claim: Claim,
+    pub(crate) hold: Hold,
+    pub(crate) channel: Arc<Channel>,
+    pub(crate) draft: Draft,
+    /// Whether it is the one probe of an open circuit.
+    pub(crate) probe: bool,
+}
+
+/// What the work came to: the claim, how it ends, and what that says about the channel.
+pub(super) struct Done {
+    pub(super) claim: Claim,
+    /// None if the lock is gone: then nothing may be written.
+    pub(super) ending: Option<Ending>,
+    pub(super) effect: Effect,
+}
+
+impl Engine {
+    /// Publishes one claimed publication, or looks it up, and settles what came of it.
+    ///
+    /// A panic in a publisher ends only this publication (WORK-3).
+    pub(crate) async fn publish(&self, work: Work) {
+        let publication = work.claim.publication();
+        let span = info_span!(
+            "publish",
+            publication.id = %publication.id,
+            channel = work.channel.row.name,
+            execution_version = publication.execution_version,
+        );
+        let (lock, hold, channel) = (work.claim.lock(), work.hold.clone(), work.channel.clone());
+        let attempts = publication.attempts;
+        async {
+            let started = Instant::now();
+            let run = AssertUnwindSafe(self.run(work)).catch_unwind().await;
+            let (settlement, effect) = match run {
+                Ok(Done {
+                    claim,
+                    ending,
+                    effect,
+                }) => (ending.map(|ending| Settlement::new(claim, ending)), effect),
+                Err(_) => {
+                    metric::panicked();
+                    let ending = self.after_panic(&hold, &channel, attempts);
+                    (
+                        Some(Settlement::of_lease(hold.lease.clone(), ending)),
+                        Effect::Failing,
+                    )
+                }
+            };
+            self.apply(&channel, effect).await;
+            if let Some(settlement) = settlement {
+                let outcome = self.settle(settlement).await;
+                metric::published_in(&channel.row.name, outcome, started.elapsed());
+            }
+            self.holds.remove(lock);
+        }
+        .instrument(span)
+        .await;
+    }
+
+    async fn run(&self, work: Work) -> Done {
+        if work.claim.phase() == Phase::Reconciling {
+            return self.look(work).await;
+        }
+        let progress = Progress::new();
+        match self.prepare(&work, &progress).await {
+            Ok(prepared) => self.mark_and_commit(work, prepared).await,
+            Err(stop) => self.stopped(work, stop),
+        }
+    }
+
+    /// The repeatable steps, until they end or there is a reason to stop them.
+    async fn prepare(&self, work: &Work, progress: &Progress) -> Result<Prepared, Stop> {
+        let settings = self.settings();
+        let lock = work.claim.lock();
+        let checkpoints = FencedCheckpoints {
+            locks: self.locks.clone(),
+            lock,
+            progress: progress.clone(),
+        };
+        let assets = MediaAssets {
+            media: self.media.clone(),
+            progress: progress.clone(),
+        };
+        let replay = work.claim.publication().commit_started_at.is_some()
+            && work.claim.phase() == Phase::Preparing;
+        let call = Call::within(settings.publish_deadline).replaying(replay);
+        let prepare = work
+            .channel
+            .publisher
+            .prepare(&work.draft, &checkpoints, &assets, &call);
+        let stall_limit = work.hold.lease.length() * 3;
+        tokio::select! {
+            prepared = prepare => prepared.map_err(Stop::Error),
+            () = work.hold.stop.cancelled() => Err(Stop::Silence),
+            () = self.drained.cancelled() => Err(Stop::Shutdown),
+            () = progress.stalled(stall_limit) => Err(Stop::Error(PublishError::unavailable(
+                format!("no progress for {stall_limit:?}"),
+            ))),
+            () = tokio::time::sleep(settings.publish_deadline) => Err(Stop::Error(
+                PublishError::unavailable(format!(
+                    "not prepared within publish_deadline = {:?}", settings.publish_deadline
+                )),
+            )),
+        }
+    }
+
+    /// The mark, waiting for a paced channel's slot if need be, and then the commit.
+    async fn mark_and_commit(&self, mut work: Work, prepared: Prepared) -> Done {
+        let settings = self.settings();
+        let replay = work.channel.replay();
+        if let Some(permit) = work.claim.permit(settings.request_timeout) {
+            return match permit {
+                Ok(_) => self.commit(work, prepared).await,
+                Err(refused) => self.stopped(work, Stop::Refused(refused)),
+            };
+        }
+        loop {
+            let probe = work.probe;
+            let Some((claim, permit)) = self.writer.mark(work.claim, replay, probe).await else {
+                // The writer is gone only when the worker is; recovery takes it from here.
+                std::future::pending::<()>().await;
+                unreachable!("pending never ends");
+            };
+            work.claim = claim;
+            match permit {
+                Ok(_) => return self.commit(work, prepared).await,
+                Err(MarkRefused::SlotTaken(wait)) if wait <= longest_slot_wait(&work) => {
+                    tokio::select! {
+                        () = tokio::time::sleep(wait) => {}
+                        () = work.hold.stop.cancelled() => {
+                            return self.stopped(work, Stop::Silence);
+                        }
+                        () = self.drained.cancelled() => {
+                            return self.stopped(work, Stop::Shutdown);
+                        }
+                    }
+                }
+                Err(refused) => return self.stopped(work, Stop::Refused(refused)),
+            }
+        }
+    }
+
+    /// The one irreversible call. It starts only if it ends before the lease does, and once it is
+    /// on its way it is awaited to its deadline, whatever happens (BEAT-4, BEAT-5).
+    async fn commit(&self, work: Work, prepared: Prepared) -> Done {
+        let timeout = self.settings().request_timeout;
+        let ends_at = BootInstant::now().plus(timeout);
+        let (lease, gate) = (work.hold.lease.clone(), self.gate.clone());
+        let may_send = move || gate.is_open() && lease.deadline() >= ends_at;
+        if !may_send() {
+            return self.stopped(work, Stop::TooLate);
+        }
+        let call = Call::within(timeout)
+            .replaying(had_earlier_doubt(&work.claim))
+            .guarded_by(may_send);
+        work.hold.begin_commit();
+        metric::started_late_by(lateness(&work.claim));
+        let key = work.draft.key();
+        let commit = work
+            .channel
+            .publisher
+            .commit(&work.draft, &prepared, &key, &call);
+        let result = tokio::time::timeout(timeout + GRACE, commit)
+            .await
+            .unwrap_or_else(|_| {
+                Err(PublishError::ambiguous(format!(
+                    "no answer within request_timeout = {timeout:?}"
+                )))
+            });
+        match result {
+            Ok(receipt) => accepted(work.claim, receipt),
+            Err(error) => {
+                let facts = self.facts(&work.channel, work.claim.publication().attempts, true);
+                let (ending, effect) = judge::judge(&error, &facts);
+                Done {
+                    claim: work.claim,
+                    ending,
+                    effect,
+                }
+            }
+        }
+    }
+
+    /// What an unsent publication comes to.
+    fn stopped(&self, work: Work, stop: Stop) -> Done {
+        let publication = work.claim.publication();
+        let may_be_live = had_earlier_doubt(&work.claim);
+        let facts = self.facts(&work.channel, publication.attempts, may_be_live);
+        let deferred = |after, kind: &'static str, message: String| {
+            (
+                Some(Ending::Deferred {
+                    after,
+                    failure: Failure { kind, message },
+                }),
+                Effect::Nothing,
+            )
+        };
+        let (ending, effect) = match stop {
+            Stop::Error(error) => judge::judge(&error, &facts),
+            Stop::Shutdown | Stop::Silence | Stop::TooLate => {
+                (Some(Ending::Released), Effect::Nothing)
+            }
+            Stop::Refused(refused) => match refused {
+                MarkRefused::LeaseLost => (None, Effect::Nothing),
+                // The settle sees the receipt and publishes it.
+                MarkRefused::Accepted => (Some(Ending::Released), Effect::Nothing),
+                MarkRefused::ReplayEnded => {
+                    let failure = Failure {
+                        kind: "replay_ended",
+                        message: refused.to_string(),
+                    };
+                    let facts = Facts {
+                        replayable: false,
+                        ..facts
+                    };
+                    (Some(judge::doubt(failure, &facts)), Effect::Nothing)
+                }
+                MarkRefused::Paused => deferred(Duration::ZERO, "paused", refused.to_string()),
+                MarkRefused::NotBefore(wait) => deferred(wait, "not_before", refused.to_string()),
+                MarkRefused::SlotTaken(wait) => deferred(wait, "paced", refused.to_string()),
+                MarkRefused::Database(error) => {
+                    warn!(%error, "the mark was not written, so nothing was sent");
+                    (Some(Ending::Released), Effect::Nothing)
+                }
+            },
+        };
+        Done {
+            claim: work.claim,
+            ending,
+            effect,
+        }
+    }
+
+    fn after_panic(&self, hold: &Hold, channel: &Channel, attempts: i32) -> Ending {
+        let facts = self.facts(channel, attempts, hold.is_committing());
+        let failure = Failure {
+            kind: "panic",
+            message: "the publisher panicked".to_owned(),
+        };
+        if hold.is_committing() {
+            judge::doubt(failure, &facts)
+        } else {
+            Ending::Retryable {
+                after: facts.retry_after,
+                failure,
+            }
+        }
+    }
+
+    /// What is known when an error of this channel has to be judged.
+    pub(super) fn facts(&self, channel: &Channel, attempts: i32, may_be_live: bool) -> Facts {
+        let settings = self.settings();
+        let tries = u32::try_from(attempts).unwrap_or(1);
+        let failures = u32::try_from(channel.row.consecutive_failures).unwrap_or_default();
+        let back_off = |base, tries| {
+            backoff::jittered(
+                backoff::doubling(base, settings.retry_max, tries),
+                rand::random(),
+            )
+        };
+        Facts {
+            may_be_live,
+            replayable: channel.replay() != crate::locks::Replay::Never,
+            can_look_up: channel.publisher.can_look_up(),
+            retry_after: back_off(settings.retry_base, tries),
+            limit_after: back_off(LIMIT_BASE.max(settings.retry_base), failures + 1),
+            look_after: settings.reconcile_interval,
+        }
+    }
+}
+
+/// The first wait after a rate limit that names none: minutes, not seconds.
+const LIMIT_BASE: Duration = Duration::from_secs(60);
+
+/// Why a publication stopped before its commit.
+enum Stop {
+    /// The publisher failed.
+    Error(PublishError),
+    /// The lease was lost, or the database is silent.
+    Silence,
+    /// The worker is ending.
+    Shutdown,
+    /// The commit could not have ended before the lease.
+    TooLate,
+    /// The mark was refused.
+    Refused(MarkRefused),
+}
+
+fn accepted(claim: Claim, receipt: Receipt) -> Done {
+    info!(remote_url = receipt.remote_url.as_deref(), "published");
+    Done {
+        claim,
+        ending: Some(Ending::Published(receipt)),
+        effect: Effect::Healthy,
+    }
+}
+
+/// Whether an earlier commit of this publication may be live.
+fn had_earlier_doubt(claim: &Claim) -> bool {
+    let publication = claim.publication();
+    match (
+        publication.commit_started_at,
+        publication.execution_locked_at,
+    ) {
+        (Some(marked), Some(locked)) => marked < locked,
+        _ => false,
+    }
+}
+
+/// How long after its instant a publication starts, by the database's clock.
+fn lateness(claim: &Claim) -> Duration {
+    let publication = claim.publication();
+    let locked_at = publication
+        .execution_locked_at
+        .unwrap_or(publication.next_attempt_at);
+    (locked_at - publication.next_attempt_at)
+        .to_std()
+        .unwrap_or_default()
+}
+
+/// How long a claim may wait for its channel's slot before it is better put back.
+fn longest_slot_wait(work: &Work) -> Duration {
+    work.hold.lease.length() / 2
+}

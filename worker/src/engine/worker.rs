@@ -1,0 +1,211 @@
+//! The worker's life: start, run until told to stop, finish what is in flight.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use api_client::{HttpClient, Registry};
+use sea_orm::DbErr;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{error, info, warn};
+use uuid::Uuid;
+
+use super::gate::Gate;
+use super::held::Holds;
+use super::writer::Writer;
+use super::{Engine, notify_due};
+use crate::channels::{Book, ChannelState};
+use crate::clock::BootInstant;
+use crate::database::Database;
+use crate::locks::{Locks, Policy};
+use crate::media::Media;
+use crate::seal::Sealer;
+use crate::settings::Settings;
+use crate::telemetry::{Vitals, metric};
+use crate::workers::Identity;
+
+/// The part of `shutdown_timeout` that is kept for giving back what could not be finished.
+const KEPT_FOR_RELEASE: f64 = 0.1;
+
+/// Why a worker could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// The database failed.
+    #[error("the database failed: {0}")]
+    Database(#[from] DbErr),
+}
+
+/// A worker that has not started yet.
+#[derive(Debug)]
+pub struct Worker {
+    settings: watch::Receiver<Arc<Settings>>,
+    db: Database,
+    registry: Registry,
+    http: HttpClient,
+    sealer: Option<Sealer>,
+    identity: Identity,
+    vitals: Arc<Vitals>,
+    notices: Arc<Notify>,
+}
+
+impl Worker {
+    /// A worker on `db` that publishes through the kinds of `registry`.
+    ///
+    /// `settings` may change while it runs; `sealer` opens the channels' credentials.
+    pub fn new(
+        settings: watch::Receiver<Arc<Settings>>,
+        db: Database,
+        registry: Registry,
+        http: HttpClient,
+        sealer: Option<Sealer>,
+    ) -> Self {
+        let now = settings.borrow().clone();
+        Self {
+            settings,
+            db,
+            registry,
+            http,
+            sealer,
+            identity: Identity::fresh(),
+            vitals: Vitals::new(now.heartbeat_interval, now.reaper_interval),
+            notices: Arc::default(),
+        }
+    }
+
+    /// Its id: fresh for each start (LOCK-7).
+    pub fn id(&self) -> Uuid {
+        self.identity.id
+    }
+
+    /// Its signs of life, for `/ready`.
+    pub fn vitals(&self) -> Arc<Vitals> {
+        self.vitals.clone()
+    }
+
+    /// Notified when there is an event to deliver.
+    pub fn notices(&self) -> Arc<Notify> {
+        self.notices.clone()
+    }
+
+    /// Runs until `shutdown`, then finishes what is in flight within `shutdown_timeout`, gives back
+    /// what is still preparing, and leaves what is still committing to recovery (WORK-2).
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
+        let settings = self.settings.borrow().clone();
+        self.identity.register(self.db.work()).await?;
+        let background = TaskTracker::new();
+        let engine = Arc::new(self.into_engine(&settings, &background));
+        engine.vitals.heartbeat_ok(BootInstant::now());
+
+        let stop = CancellationToken::new();
+        let end = CancellationToken::new();
+        engine.clone().spawn_all(&background, &stop, &end);
+        shutdown.await;
+
+        info!(in_flight = engine.holds.len(), "stopping");
+        engine.vitals.stopping();
+        stop.cancel();
+        engine.drain().await;
+        end.cancel();
+        if let Err(error) = engine.identity.stopped(engine.db.work()).await {
+            warn!(%error, "could not record that the worker stopped");
+        }
+        background.close();
+        drop(engine);
+        Ok(())
+    }
+
+    fn into_engine(self, settings: &Settings, background: &TaskTracker) -> Engine {
+        let locks = Locks::new(self.db.clone(), self.identity.id, Policy::of(settings));
+        metric::worker_info(self.identity.id, &self.identity.version);
+        Engine {
+            settings: self.settings,
+            writer: Writer::start(locks.clone(), background),
+            locks,
+            book: Book::new(self.db.clone(), self.registry, self.http, self.sealer),
+            state: ChannelState::new(self.db.clone()),
+            media: Media::in_folder(&settings.data_dir),
+            identity: self.identity,
+            db: self.db,
+            vitals: self.vitals,
+            holds: Holds::default(),
+            gate: Gate::new(),
+            wake: Notify::new(),
+            slot_freed: Notify::new(),
+            notices: self.notices,
+            claim_failed: AtomicBool::new(false),
+            publications: TaskTracker::new(),
+            drained: CancellationToken::new(),
+        }
+    }
+}
+
+impl Engine {
+    fn spawn_all(
+        self: Arc<Self>,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+        end: &CancellationToken,
+    ) {
+        let (engine, token) = (self.clone(), end.clone());
+        tasks.spawn(async move { engine.keep_beating(token).await });
+        let (engine, token) = (self.clone(), stop.clone());
+        tasks.spawn(async move { engine.keep_reaping(token).await });
+        let (engine, token) = (self.clone(), stop.clone());
+        tasks.spawn(async move { engine.keep_listening(token).await });
+        let (engine, token) = (self.clone(), stop.clone());
+        tasks.spawn(async move { engine.keep_dispatching(token).await });
+        let (engine, token) = (self.clone(), end.clone());
+        tasks.spawn(async move { engine.vitals.watch(token).await });
+        let token = end.clone();
+        tasks.spawn(async move { self.keep_reloading(token).await });
+    }
+
+    /// Passes changed settings on to what keeps a copy of them (WORK-6).
+    async fn keep_reloading(&self, end: CancellationToken) {
+        let mut settings = self.settings.clone();
+        loop {
+            tokio::select! {
+                changed = settings.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+                () = end.cancelled() => return,
+            }
+            let now = settings.borrow_and_update().clone();
+            self.locks.set_policy(Policy::of(&now));
+            self.vitals
+                .set_intervals(now.heartbeat_interval, now.reaper_interval);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Waits for what is in flight, then gives back what is still preparing.
+    async fn drain(&self) {
+        self.publications.close();
+        let whole = self.settings().shutdown_timeout;
+        let kept = whole.mul_f64(KEPT_FOR_RELEASE);
+        if self.finished_within(whole - kept).await {
+            return;
+        }
+        self.drained.cancel();
+        if !self.finished_within(kept).await {
+            error!(
+                in_flight = self.holds.len(),
+                "left to recovery: what was still committing when the time was over"
+            );
+        }
+        if let Err(error) = notify_due(self.db.work()).await {
+            warn!(%error, "the other workers were not woken; they poll");
+        }
+    }
+
+    async fn finished_within(&self, time: Duration) -> bool {
+        tokio::time::timeout(time, self.publications.wait())
+            .await
+            .is_ok()
+    }
+}

@@ -10,7 +10,7 @@ use sea_orm::{
 use uuid::Uuid;
 
 use super::change::{Act, record, update};
-use super::schedule::{asset_rows, files_of, post_row, stored_post};
+use super::schedule::{asset_rows, assets_of, post_row, stored_post};
 use super::{ActError, Acts, NewPost};
 use crate::retry;
 
@@ -82,7 +82,7 @@ async fn read_post(db: &impl sea_orm::ConnectionTrait, id: Uuid) -> Result<NewPo
         .one(db)
         .await?
         .ok_or_else(|| DbErr::RecordNotFound(format!("post {id}")))?;
-    let assets = files_of(db, std::iter::once(id)).await?.remove(&id);
+    let assets = assets_of(db, std::iter::once(id)).await?.remove(&id);
     Ok(stored_post(post, assets.unwrap_or_default()))
 }
 

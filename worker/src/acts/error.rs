@@ -62,6 +62,14 @@ pub enum ActError {
         /// How long until then.
         remaining: Duration,
     },
+    /// A look was made and could not be recorded; recovery will see to the lock.
+    #[error("what the platform said about publication {id} could not be stored: {why}")]
+    NotSettled {
+        /// The publication.
+        id: Uuid,
+        /// Why not.
+        why: String,
+    },
     /// The database failed.
     #[error(transparent)]
     Database(#[from] DbErr),

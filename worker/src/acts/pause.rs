@@ -8,7 +8,7 @@ use sea_orm::{ColumnTrait, DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySel
 use uuid::Uuid;
 
 use super::Acts;
-use super::change::wake_workers;
+use crate::engine::notify_due;
 use crate::text::{ERROR_CHARS, clean};
 use crate::{clock, retry};
 
@@ -151,7 +151,7 @@ impl Acts {
             .filter(channel::Column::Id.eq(id))
             .exec(&tx)
             .await?;
-        wake_workers(&tx).await?;
+        notify_due(&tx).await?;
         tx.commit().await
     }
 }

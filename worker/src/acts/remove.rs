@@ -1,15 +1,15 @@
 //! Removing a channel.
 
 use entity::publication::{Column, Entity};
-use entity::{Status, channel, post};
-use sea_orm::sea_query::{ExprTrait, Query};
+use entity::{Status, channel};
 use sea_orm::{
-    ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
-    QuerySelect, Select,
+    ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect, Select,
 };
 use uuid::Uuid;
 
 use super::Acts;
+use crate::maintenance::{Leaving, delete};
 use crate::retry;
 
 /// Rows of one transaction (LOCK-9).
@@ -78,7 +78,13 @@ impl Acts {
             let some = ids(&tx, unfinished(), NAMED).await?;
             return Ok(Err(RemoveError::Unfinished { count, some }));
         }
-        let finished = ids(&tx, of_channel(), ROWS).await?;
+        let finished: Vec<Leaving> = of_channel()
+            .order_by_asc(Column::Id)
+            .limit(ROWS)
+            .lock_exclusive()
+            .into_model()
+            .all(&tx)
+            .await?;
         if finished.is_empty() {
             channel::Entity::delete_by_id(id).exec(&tx).await?;
             tx.commit().await?;
@@ -88,9 +94,9 @@ impl Acts {
             let count = of_channel().count(&tx).await?;
             return Ok(Err(RemoveError::HasHistory { count }));
         }
-        delete(&tx, &finished).await?;
+        let deleted = delete(&tx, &finished, Condition::all()).await?;
         tx.commit().await?;
-        Ok(Ok(Step::Deleted(finished.len() as u64)))
+        Ok(Ok(Step::Deleted(deleted.publications)))
     }
 }
 
@@ -112,30 +118,4 @@ async fn ids(
         .into_tuple()
         .all(tx)
         .await
-}
-
-/// Publications with their attempts, and the posts that nobody refers to any more.
-async fn delete(tx: &DatabaseTransaction, publications: &[Uuid]) -> Result<(), DbErr> {
-    let posts: Vec<Uuid> = Entity::find()
-        .select_only()
-        .column(Column::PostId)
-        .filter(Column::Id.is_in(publications.iter().copied()))
-        .into_tuple()
-        .all(tx)
-        .await?;
-    Entity::delete_many()
-        .filter(Column::Id.is_in(publications.iter().copied()))
-        .exec(tx)
-        .await?;
-    let still_used = Query::select()
-        .column(Column::PostId)
-        .from(Entity)
-        .and_where(Column::PostId.is_in(posts.iter().copied()))
-        .to_owned();
-    post::Entity::delete_many()
-        .filter(post::Column::Id.is_in(posts))
-        .filter(post::Column::Id.in_subquery(still_used).not())
-        .exec(tx)
-        .await?;
-    Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod channel;
+mod cleanup;
 mod completions;
 mod config;
 mod edit;
@@ -13,6 +14,7 @@ mod output;
 mod pairs;
 mod refusal;
 mod reschedule;
+mod resolve;
 mod retry;
 mod schedule;
 mod show;
@@ -58,8 +60,10 @@ enum Command {
     Reschedule(reschedule::RescheduleArgs),
     Edit(edit::EditArgs),
     Retry(retry::RetryArgs),
+    Resolve(resolve::ResolveArgs),
     #[command(subcommand)]
     Channel(channel::ChannelCommand),
+    Cleanup(cleanup::CleanupArgs),
     Status(status::StatusArgs),
     Events(events::EventsArgs),
     #[command(subcommand)]
@@ -101,7 +105,9 @@ async fn carry_out(cli: Cli) -> Result<(), Refusal> {
         Command::Reschedule(args) => reschedule::run(globals, args).await,
         Command::Edit(args) => edit::run(globals, args).await,
         Command::Retry(args) => retry::run(globals, args).await,
+        Command::Resolve(args) => resolve::run(globals, args).await,
         Command::Channel(command) => channel::run(globals, command).await,
+        Command::Cleanup(args) => cleanup::run(globals, args).await,
         Command::Status(args) => status::run(globals, args).await,
         Command::Events(args) => events::run(globals, args).await,
         Command::Key(command) => key::run(globals, command).await,

@@ -111,6 +111,7 @@ impl From<ActError> for Refusal {
             | ActError::WrongState { .. }
             | ActError::Changed { .. }
             | ActError::TooSoon { .. } => Self::Conflict(error.to_string()),
+            ActError::NotSettled { .. } => Self::Failed(error.to_string()),
             ActError::Database(error) => error.into(),
         }
     }

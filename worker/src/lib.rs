@@ -7,6 +7,7 @@ pub mod commands;
 pub mod database;
 pub mod engine;
 pub mod fingerprint;
+pub mod http;
 pub mod locks;
 pub mod maintenance;
 pub mod media;
@@ -17,5 +18,7 @@ pub mod telemetry;
 pub mod when;
 pub mod workers;
 
+mod crash;
+mod reload;
 mod retry;
 mod text;

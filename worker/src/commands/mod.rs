@@ -16,6 +16,7 @@ mod refusal;
 mod reschedule;
 mod resolve;
 mod retry;
+mod run;
 mod schedule;
 mod show;
 mod status;
@@ -53,6 +54,7 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Run(run::RunArgs),
     Schedule(schedule::ScheduleArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
@@ -98,6 +100,7 @@ pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 async fn carry_out(cli: Cli) -> Result<(), Refusal> {
     let globals = cli.globals;
     match cli.command {
+        Command::Run(args) => run::run(globals, args).await,
         Command::Schedule(args) => schedule::run(globals, args).await,
         Command::List(args) => list::run(globals, args).await,
         Command::Show(args) => show::run(globals, args).await,

@@ -18,6 +18,7 @@ use super::drafts::Posts;
 use super::held::Hold;
 use super::publish::Work;
 use crate::channels::Channel;
+use crate::crash::crash_point;
 use crate::locks::{Batch, Claim, Ending, Failure, ReadyChannel, Settlement};
 use crate::telemetry::metric;
 
@@ -180,6 +181,7 @@ impl Engine {
             metric::claim_lost_race();
             return Ok(Served::LostRace);
         }
+        crash_point!("after_claim");
         metric::claims_won(claims.len() as u64);
         self.start(claims, &channel, probe).await?;
         Ok(Served::Again)

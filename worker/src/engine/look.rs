@@ -16,6 +16,7 @@ use super::others::Siblings;
 use super::progress::{FencedCheckpoints, Progress};
 use super::publish::{Done, Work};
 use crate::clock;
+use crate::crash::crash_point;
 use crate::locks::{Ending, Failure};
 
 impl Engine {
@@ -69,11 +70,13 @@ impl Engine {
                 .reconcile(&work.draft, prepared.as_ref(), &key, &look, &call)
                 .await
         };
+        crash_point!("before_look");
         let verdict = tokio::select! {
             verdict = asked => verdict,
             () = work.hold.stop.cancelled() => return Ok((Ending::Released, Effect::Nothing)),
             () = self.drained.cancelled() => return Ok((Ending::Released, Effect::Nothing)),
         };
+        crash_point!("looked");
         let next_look = backoff::doubling(
             settings.reconcile_interval,
             settings.retry_max,

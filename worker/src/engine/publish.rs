@@ -16,6 +16,7 @@ use super::judge::{self, Effect, Facts};
 use super::progress::{FencedCheckpoints, MediaAssets, Progress};
 use crate::channels::Channel;
 use crate::clock::BootInstant;
+use crate::crash::crash_point;
 use crate::locks::{Claim, Ending, Failure, MarkRefused, Settlement};
 use crate::telemetry::metric;
 use entity::Phase;
@@ -134,6 +135,7 @@ impl Engine {
 
     /// The mark, waiting for a paced channel's slot if need be, and then the commit.
     async fn mark_and_commit(&self, mut work: Work, prepared: Prepared) -> Done {
+        crash_point!("before_mark");
         let settings = self.settings();
         let replay = work.channel.replay();
         if let Some(permit) = work.claim.permit(settings.request_timeout) {
@@ -181,6 +183,7 @@ impl Engine {
         let call = Call::within(timeout)
             .replaying(had_earlier_doubt(&work.claim))
             .guarded_by(may_send);
+        crash_point!("after_mark");
         work.hold.begin_commit();
         metric::started_late_by(lateness(&work.claim));
         let key = work.draft.key();
@@ -195,6 +198,7 @@ impl Engine {
                     "no answer within request_timeout = {timeout:?}"
                 )))
             });
+        crash_point!("answered");
         match result {
             Ok(receipt) => accepted(work.claim, receipt),
             Err(error) => {

@@ -16,6 +16,7 @@ use super::journal::{self, Entry};
 use super::named::NamedLocks;
 use super::transition;
 use crate::clock;
+use crate::crash::crash_point;
 use crate::retry;
 use crate::telemetry::metric;
 
@@ -194,7 +195,9 @@ impl Locks {
             })
             .collect();
         journal::write(&tx, &entries, now).await?;
+        crash_point!("in_recovery");
         tx.commit().await?;
+        crash_point!("after_recovery");
         Ok(entries
             .iter()
             .map(|entry| entry.step.publication.status)

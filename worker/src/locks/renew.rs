@@ -11,6 +11,7 @@ use super::Locks;
 use super::fence::{column, fenced, new_value, only_in_id_order};
 use super::lease::{Lease, LockRef};
 use crate::clock::{self, BootInstant};
+use crate::crash::crash_point;
 use crate::retry;
 
 /// What a heartbeat brought.
@@ -73,6 +74,7 @@ impl Locks {
             .filter(column(Column::ExecutionLockId).eq(new_value(2)))
             .filter(column(Column::ExecutionVersion).eq(new_value(3)))
             .filter(live());
+        crash_point!("in_renew");
         let asked_at = BootInstant::now();
         let rows =
             sea_orm::ConnectionTrait::query_all(self.db.heartbeat(), update.as_query()).await?;

@@ -11,6 +11,7 @@ use super::fence::{Held, fenced, hold};
 use super::journal::{self, Entry};
 use super::lease::{Claim, Lease, LockRef};
 use super::transition::{self, Ending};
+use crate::crash::crash_point;
 use crate::retry;
 
 /// The end of a claim: the claim is consumed, so nothing can be published under it any more. The
@@ -138,7 +139,9 @@ impl Locks {
         } else {
             HashSet::new()
         };
+        crash_point!("before_settle_commit");
         tx.commit().await?;
+        crash_point!("after_settle_commit");
         for (answer, lock) in answers.iter_mut().zip(&locks) {
             if answer.is_err() && landed.contains(&lock.lock_id) {
                 *answer = Ok(Settled::Before);

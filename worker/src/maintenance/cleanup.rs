@@ -1,17 +1,20 @@
 //! The cleanup job, once (RECOVER-4).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sea_orm::DbErr;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::media::unused_files;
 use super::report::CleanupReport;
 use super::retention::Retention;
 use super::schedule::{Schedule, ScheduleError};
-use super::tick::{Pattern, Ticks};
+use super::tick::{BadPattern, Pattern, Ticks};
 use crate::locks::{Locks, ReclaimError, RecoveryStats};
 use crate::media::{Media, MediaError};
+use crate::reload;
 use crate::settings::Settings;
 use crate::telemetry::metric;
 
@@ -120,6 +123,36 @@ impl Cleanup {
     fn retention(&self) -> Retention<'_> {
         Retention::new(self.locks.database(), self.retention)
     }
+}
+
+/// Keeps the cleanup on the schedule of the settings, whichever that is after a reload, until
+/// `stop`.
+pub async fn keep_cleaning(
+    settings: watch::Receiver<Arc<Settings>>,
+    locks: Locks,
+    stop: CancellationToken,
+) {
+    let same = |old: &Settings, new: &Settings| {
+        old.cleanup_schedule == new.cleanup_schedule
+            && (old.lock_timeout, old.retention) == (new.lock_timeout, new.retention)
+    };
+    reload::with_settings(settings, stop, same, |settings, until| {
+        let media = Media::in_folder(&settings.data_dir);
+        let cleanup = Cleanup::new(locks.clone(), media, &settings);
+        async move {
+            let ended = match settings.cleanup_schedule.parse() {
+                Ok(pattern) => cleanup
+                    .run_scheduled(pattern, until)
+                    .await
+                    .map_err(|error| error.to_string()),
+                Err(error) => Err(BadPattern::to_string(&error)),
+            };
+            if let Err(error) = ended {
+                tracing::error!(error, "the cleanup job is not scheduled");
+            }
+        }
+    })
+    .await;
 }
 
 fn sum(recovered: RecoveryStats, reclaimed: RecoveryStats) -> RecoveryStats {

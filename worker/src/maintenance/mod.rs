@@ -10,7 +10,7 @@ mod retired;
 mod schedule;
 mod tick;
 
-pub use cleanup::{Cleanup, CleanupError};
+pub use cleanup::{Cleanup, CleanupError, keep_cleaning};
 pub(crate) use prune::{Leaving, delete};
 pub use report::{CleanupReport, Swept};
 pub use retired::retired_keys;

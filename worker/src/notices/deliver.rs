@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api_client::HttpClient;
 use chrono::{DateTime, Utc};
 use entity::event::{Column, Entity};
 use rand::Rng;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ColumnTrait, Condition, DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -19,8 +21,7 @@ use crate::database::Database;
 use crate::locks::NamedLocks;
 use crate::settings::Settings;
 use crate::telemetry::metric;
-use crate::{clock, retry};
-use api_client::HttpClient;
+use crate::{clock, reload, retry};
 
 /// Who delivers.
 const LOCK: &str = "notices";
@@ -228,49 +229,36 @@ impl Deliverer {
 /// Delivers to the receiver of the settings, whichever that is after a reload, until `stop`.
 /// Without a `notify_url` nothing is sent, and events just stay.
 pub async fn keep_delivering(
-    mut settings: watch::Receiver<Arc<Settings>>,
+    settings: watch::Receiver<Arc<Settings>>,
     db: Database,
     http: HttpClient,
     wake: Arc<Notify>,
     stop: CancellationToken,
 ) {
-    loop {
-        let now = settings.borrow_and_update().clone();
-        let reload = stop.child_token();
-        let delivering = async {
-            match Receiver::of(&now, http.clone()) {
+    let same = |old: &Settings, new: &Settings| {
+        same_text(&old.notify_url, &new.notify_url)
+            && same_text(&old.notify_secret, &new.notify_secret)
+    };
+    reload::with_settings(settings, stop, same, |settings, until| {
+        let (db, http, wake) = (db.clone(), http.clone(), wake.clone());
+        async move {
+            match Receiver::of(&settings, http) {
                 Ok(Some(receiver)) => {
                     if !receiver.is_signed() {
                         warn!("events are posted unsigned: there is no notify_secret");
                     }
-                    Deliverer::new(db.clone(), receiver)
-                        .run(&wake, &reload)
-                        .await;
+                    Deliverer::new(db, receiver).run(&wake, &until).await;
                 }
-                Ok(None) => reload.cancelled().await,
-                Err(error) => {
-                    warn!(%error, "events are not posted");
-                    reload.cancelled().await;
-                }
+                Ok(None) => {}
+                Err(error) => warn!(%error, "events are not posted"),
             }
-        };
-        let changed = async {
-            if settings.changed().await.is_err() {
-                // Nobody is left to reload.
-                stop.cancelled().await;
-            }
-            reload.cancel();
-        };
-        tokio::join!(delivering, async {
-            tokio::select! {
-                () = changed => {}
-                () = stop.cancelled() => {}
-            }
-        });
-        if stop.is_cancelled() {
-            return;
         }
-    }
+    })
+    .await;
+}
+
+fn same_text(one: &Option<SecretString>, other: &Option<SecretString>) -> bool {
+    one.as_ref().map(ExposeSecret::expose_secret) == other.as_ref().map(ExposeSecret::expose_secret)
 }
 
 /// 10 s, doubling to 10 min; `jitter` is a factor from a half to one.

@@ -11,8 +11,8 @@ use std::path::Path;
 const PREFIX: &str = "PUNCTUAL_";
 
 /// Variables with our prefix that are no settings: the sealing key is never one, so that no
-/// settings file or flag can hold it.
-const OTHER_VARIABLES: [&str; 1] = [crate::seal::KEY_VARIABLE];
+/// settings file or flag can hold it, and the log filter is read before any settings are.
+const OTHER_VARIABLES: [&str; 2] = [crate::seal::KEY_VARIABLE, crate::telemetry::LOG_VARIABLE];
 
 /// A setting's value as somebody wrote it.
 #[derive(Clone)]

@@ -131,8 +131,13 @@ fn unknown_names_are_refused_with_the_nearest_known_one() {
 }
 
 #[test]
-fn the_sealing_key_and_foreign_variables_are_no_unknown_settings() {
-    let sources = variables(&[("PUNCTUAL_KEY", "abc"), ("PATH", "/bin"), ("LEASE", "1s")]);
+fn the_key_the_log_filter_and_foreign_variables_are_no_unknown_settings() {
+    let sources = variables(&[
+        ("PUNCTUAL_KEY", "abc"),
+        ("PUNCTUAL_LOG", "debug"),
+        ("PATH", "/bin"),
+        ("LEASE", "1s"),
+    ]);
     assert_eq!(sentences(&sources), Vec::<String>::new());
 }
 

@@ -39,6 +39,9 @@ use gate::Gate;
 use held::Holds;
 use writer::Writer;
 
+pub(crate) use drafts::Posts;
+pub(crate) use others::Siblings;
+pub(crate) use progress::{FencedCheckpoints, Progress};
 pub use wake::{DUE_CHANNEL, notify_due};
 pub use worker::{Started, Worker, WorkerError};
 

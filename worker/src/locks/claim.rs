@@ -106,6 +106,17 @@ impl Locks {
             .await
     }
 
+    /// Acquires one unconfirmed publication for a look that a person asked for: due or not, and
+    /// also on a paused channel, because a look only reads.
+    pub async fn acquire_look(&self, id: Uuid, lease: Duration) -> Result<Option<Claim>, DbErr> {
+        let update = self
+            .acquisition(Phase::Reconciling, lease)
+            .filter(Column::Id.eq(id))
+            .filter(Column::Status.eq(Status::Unconfirmed))
+            .filter(Column::ExecutionLockId.is_null());
+        Ok(self.take(update, lease).await?.pop())
+    }
+
     /// The columns of an acquisition; the caller adds which rows, and on what conditions.
     fn acquisition(&self, phase: Phase, lease: Duration) -> UpdateMany<Entity> {
         let backend = self.db.backend();

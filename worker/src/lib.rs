@@ -18,6 +18,7 @@ pub mod telemetry;
 pub mod when;
 pub mod workers;
 
+mod crash;
 mod reload;
 mod retry;
 mod text;

@@ -4,12 +4,13 @@ use chrono::{DateTime, Utc};
 use entity::publication::{Column, Entity, Model};
 use entity::{Outcome, Status, attempt};
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, DbBackend,
-    DbErr, EntityTrait, QueryFilter, QuerySelect, UpdateMany,
+    ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, QueryFilter,
+    QuerySelect, UpdateMany,
 };
 use uuid::Uuid;
 
 use super::{ActError, Acts};
+use crate::engine::notify_due;
 use crate::{clock, retry};
 
 /// What an act needs and what it is called.
@@ -56,7 +57,7 @@ impl Acts {
                 Ok((row, now)) => {
                     record(&tx, act.id, act.outcome, now).await?;
                     if act.wakes {
-                        wake_workers(&tx).await?;
+                        notify_due(&tx).await?;
                     }
                     tx.commit().await?;
                     Ok(Ok(row))
@@ -116,13 +117,5 @@ pub(super) async fn record(
     })
     .exec_without_returning(tx)
     .await?;
-    Ok(())
-}
-
-/// Wakes sleeping workers when the transaction commits. On SQLite they watch the file themselves.
-pub(super) async fn wake_workers(tx: &DatabaseTransaction) -> Result<(), DbErr> {
-    if tx.get_database_backend() == DbBackend::Postgres {
-        tx.execute_unprepared("NOTIFY punctual_due").await?;
-    }
     Ok(())
 }

@@ -45,6 +45,12 @@ pub enum ActError {
         /// What was asked for, as a participle.
         verb: &'static str,
     },
+    /// Somebody else changed it a moment ago.
+    #[error("publication {id} was changed meanwhile; look at it and try again")]
+    Changed {
+        /// The publication.
+        id: Uuid,
+    },
     /// It may still arrive.
     #[error(
         "publication {id} may still arrive on the platform; it can be retried in {}",
@@ -55,6 +61,14 @@ pub enum ActError {
         id: Uuid,
         /// How long until then.
         remaining: Duration,
+    },
+    /// A look was made and could not be recorded; recovery will see to the lock.
+    #[error("what the platform said about publication {id} could not be stored: {why}")]
+    NotSettled {
+        /// The publication.
+        id: Uuid,
+        /// Why not.
+        why: String,
     },
     /// The database failed.
     #[error(transparent)]

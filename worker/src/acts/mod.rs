@@ -5,16 +5,26 @@
 //! an act that lost changes nothing and answers why.
 
 mod change;
+mod edit;
 mod error;
 mod files;
+mod look;
+mod pause;
+mod remove;
 mod reschedule;
+mod reseal;
+mod resolve;
 mod retry;
 mod schedule;
 
 pub use error::ActError;
 pub use files::StoredFiles;
 pub(crate) use files::{asset_of, hash_of};
+pub use look::Looked;
+pub use pause::{Paused, Resumed};
+pub use remove::RemoveError;
 pub use reschedule::NewTime;
+pub use reseal::ResealError;
 pub use schedule::{NewPost, NewPublication, ScheduleError, Scheduled};
 
 use crate::database::Database;

@@ -5,12 +5,15 @@ use std::collections::HashMap;
 use api_client::AssetRef;
 use entity::{asset, post, publication};
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder,
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
+    QueryFilter, QueryOrder,
 };
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{Acts, NewTime};
+use crate::fingerprint::Content;
+use crate::maintenance::retired_keys;
 use crate::retry;
 
 /// Rows of one statement: well under the number of values that either engine takes.
@@ -46,6 +49,31 @@ pub struct NewPublication {
     pub dedupe_key: Option<String>,
     /// What goes out.
     pub post: NewPost,
+}
+
+impl NewPublication {
+    /// What a repeated key is compared by.
+    fn fingerprint(&self) -> String {
+        let NewPost {
+            title,
+            body,
+            tags,
+            options,
+            assets,
+        } = &self.post;
+        let content = Content {
+            channel_id: self.channel_id,
+            title,
+            body,
+            tags: &json!(tags),
+            options: &Value::Object(options.clone()),
+            files: assets
+                .iter()
+                .map(|file| (file.file_name.as_str(), file.sha256.as_str()))
+                .collect(),
+        };
+        content.fingerprint()
+    }
 }
 
 /// What became of one request.
@@ -102,7 +130,7 @@ impl Acts {
 
     /// What [`schedule`](Self::schedule) would answer about keys, without writing anything.
     pub async fn check_keys(&self, requests: &[NewPublication]) -> Result<(), ScheduleError> {
-        let taken = Taken::load(self.db.work(), requests).await?;
+        let taken = taken_keys(self.db.work(), requests).await?;
         plan(requests, taken).map(|_| ())
     }
 
@@ -111,7 +139,7 @@ impl Acts {
         requests: &[NewPublication],
     ) -> Result<Result<Vec<Scheduled>, ScheduleError>, DbErr> {
         let tx = self.db.begin().await?;
-        let taken = Taken::load(&tx, requests).await?;
+        let taken = taken_keys(&tx, requests).await?;
         let planned = match plan(requests, taken) {
             Ok(planned) => planned,
             Err(refused) => return Ok(Err(refused)),
@@ -120,8 +148,8 @@ impl Acts {
             .iter()
             .zip(requests)
             .filter_map(|(scheduled, request)| match scheduled {
-                Planned::New(id) => Some((*id, request)),
-                Planned::Existing(_) => None,
+                Scheduled::New(id) => Some((*id, request)),
+                Scheduled::Existing(_) => None,
             })
             .collect();
         for rows in new.chunks(ROWS) {
@@ -132,74 +160,66 @@ impl Acts {
     }
 }
 
-use Scheduled as Planned;
+/// The requested keys that name something already: the publication, and what it says.
+type Taken = HashMap<String, (Uuid, String)>;
 
-/// The publications that have one of the requested keys.
-struct Taken(HashMap<String, (publication::Model, NewPost)>);
-
-impl Taken {
-    async fn load(
-        db: &impl sea_orm::ConnectionTrait,
-        requests: &[NewPublication],
-    ) -> Result<Self, DbErr> {
-        let keys: Vec<&String> = requests
-            .iter()
-            .filter_map(|request| request.dedupe_key.as_ref())
-            .collect();
-        let mut taken = HashMap::new();
-        for keys in keys.chunks(ROWS) {
-            let found = publication::Entity::find()
-                .filter(publication::Column::DedupeKey.is_in(keys.iter().copied()))
-                .find_also_related(post::Entity)
-                .all(db)
-                .await?;
-            let mut files = files_of(db, found.iter().map(|(row, _)| row.post_id)).await?;
-            for (row, post) in found {
-                let (Some(key), Some(post)) = (row.dedupe_key.clone(), post) else {
-                    continue;
-                };
-                let assets = files.remove(&post.id).unwrap_or_default();
-                taken.insert(key, (row, stored_post(post, assets)));
-            }
+async fn taken_keys(
+    db: &impl ConnectionTrait,
+    requests: &[NewPublication],
+) -> Result<Taken, DbErr> {
+    let keys: Vec<&String> = requests
+        .iter()
+        .filter_map(|request| request.dedupe_key.as_ref())
+        .collect();
+    let mut taken = Taken::new();
+    for keys in keys.chunks(ROWS) {
+        for retired in retired_keys(db, keys.iter().copied()).await? {
+            let named = (retired.publication_id, retired.content_sha256);
+            taken.insert(retired.dedupe_key, named);
         }
-        Ok(Self(taken))
+        let found = publication::Entity::find()
+            .filter(publication::Column::DedupeKey.is_in(keys.iter().copied()))
+            .find_also_related(post::Entity)
+            .all(db)
+            .await?;
+        let assets = assets_of(db, found.iter().map(|(row, _)| row.post_id)).await?;
+        for (row, post) in found {
+            let (Some(key), Some(post)) = (row.dedupe_key, post) else {
+                continue;
+            };
+            let files = assets.get(&post.id).map(Vec::as_slice).unwrap_or_default();
+            let content = Content::of(row.channel_id, &post, files);
+            taken.insert(key, (row.id, content.fingerprint()));
+        }
     }
+    Ok(taken)
 }
 
 /// Which requests are new, and under which ids. A key that comes twice in one request is judged
 /// like one that was there before.
-fn plan(requests: &[NewPublication], taken: Taken) -> Result<Vec<Planned>, ScheduleError> {
-    let mut within: HashMap<&str, (Uuid, &NewPublication)> = HashMap::new();
+fn plan(requests: &[NewPublication], mut taken: Taken) -> Result<Vec<Scheduled>, ScheduleError> {
     let mut planned = Vec::with_capacity(requests.len());
     for (at, request) in requests.iter().enumerate() {
-        let Some(key) = request.dedupe_key.as_deref() else {
-            planned.push(Planned::New(Uuid::now_v7()));
+        let id = Uuid::now_v7();
+        let Some(key) = &request.dedupe_key else {
+            planned.push(Scheduled::New(id));
             continue;
         };
-        let before = match (taken.0.get(key), within.get(key)) {
-            (Some((row, post)), _) => Some((row.id, row.channel_id, post)),
-            (None, Some((id, twin))) => Some((*id, twin.channel_id, &twin.post)),
-            (None, None) => None,
-        };
-        planned.push(match before {
+        let fingerprint = request.fingerprint();
+        match taken.get(key) {
             None => {
-                let id = Uuid::now_v7();
-                within.insert(key, (id, request));
-                Planned::New(id)
+                taken.insert(key.clone(), (id, fingerprint));
+                planned.push(Scheduled::New(id));
             }
-            Some((id, channel_id, post))
-                if channel_id == request.channel_id && *post == request.post =>
-            {
-                Planned::Existing(id)
-            }
-            Some((id, ..)) => {
+            Some((id, same)) if *same == fingerprint => planned.push(Scheduled::Existing(*id)),
+            Some((id, _)) => {
                 return Err(ScheduleError::KeyTaken {
                     at,
-                    key: key.to_owned(),
-                    id,
+                    key: key.clone(),
+                    id: *id,
                 });
             }
-        });
+        }
     }
     Ok(planned)
 }
@@ -276,30 +296,25 @@ pub(super) fn asset_rows(
         })
 }
 
-/// The files of posts, in their order.
-pub(super) async fn files_of(
-    db: &impl sea_orm::ConnectionTrait,
+/// The rows of the files of posts, in their order.
+pub(super) async fn assets_of(
+    db: &impl ConnectionTrait,
     posts: impl Iterator<Item = Uuid>,
-) -> Result<HashMap<Uuid, Vec<AssetRef>>, DbErr> {
+) -> Result<HashMap<Uuid, Vec<asset::Model>>, DbErr> {
     let rows = asset::Entity::find()
         .filter(asset::Column::PostId.is_in(posts))
         .order_by_asc(asset::Column::Position)
         .all(db)
         .await?;
-    let mut files: HashMap<Uuid, Vec<AssetRef>> = HashMap::new();
+    let mut assets: HashMap<Uuid, Vec<asset::Model>> = HashMap::new();
     for row in rows {
-        files.entry(row.post_id).or_default().push(AssetRef {
-            file_name: row.file_name,
-            media_type: row.media_type,
-            byte_len: u64::try_from(row.byte_len).unwrap_or_default(),
-            sha256: row.sha256,
-        });
+        assets.entry(row.post_id).or_default().push(row);
     }
-    Ok(files)
+    Ok(assets)
 }
 
 /// A stored post in the shape of a new one.
-pub(super) fn stored_post(post: post::Model, assets: Vec<AssetRef>) -> NewPost {
+pub(super) fn stored_post(post: post::Model, assets: Vec<asset::Model>) -> NewPost {
     let tags = post.tags.as_array().map(Vec::as_slice).unwrap_or_default();
     NewPost {
         tags: tags
@@ -309,7 +324,15 @@ pub(super) fn stored_post(post: post::Model, assets: Vec<AssetRef>) -> NewPost {
         options: post.options.as_object().cloned().unwrap_or_default(),
         title: post.title,
         body: post.body,
-        assets,
+        assets: assets
+            .into_iter()
+            .map(|row| AssetRef {
+                file_name: row.file_name,
+                media_type: row.media_type,
+                byte_len: u64::try_from(row.byte_len).unwrap_or_default(),
+                sha256: row.sha256,
+            })
+            .collect(),
     }
 }
 

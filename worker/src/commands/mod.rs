@@ -1,14 +1,25 @@
 //! The `punctual` command, one file per command.
 
+mod cancel;
 mod channel;
+mod cleanup;
 mod completions;
 mod config;
+mod edit;
+mod events;
 mod flags;
+mod key;
 mod list;
 mod output;
 mod pairs;
 mod refusal;
+mod reschedule;
+mod resolve;
+mod retry;
+mod run;
 mod schedule;
+mod show;
+mod status;
 mod store;
 mod table;
 mod view;
@@ -43,10 +54,22 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Run(run::RunArgs),
     Schedule(schedule::ScheduleArgs),
     List(list::ListArgs),
+    Show(show::ShowArgs),
+    Cancel(cancel::CancelArgs),
+    Reschedule(reschedule::RescheduleArgs),
+    Edit(edit::EditArgs),
+    Retry(retry::RetryArgs),
+    Resolve(resolve::ResolveArgs),
     #[command(subcommand)]
     Channel(channel::ChannelCommand),
+    Cleanup(cleanup::CleanupArgs),
+    Status(status::StatusArgs),
+    Events(events::EventsArgs),
+    #[command(subcommand)]
+    Key(key::KeyCommand),
     Config(config::ConfigArgs),
     Completions(completions::CompletionsArgs),
 }
@@ -77,9 +100,20 @@ pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 async fn carry_out(cli: Cli) -> Result<(), Refusal> {
     let globals = cli.globals;
     match cli.command {
+        Command::Run(args) => run::run(globals, args).await,
         Command::Schedule(args) => schedule::run(globals, args).await,
         Command::List(args) => list::run(globals, args).await,
+        Command::Show(args) => show::run(globals, args).await,
+        Command::Cancel(args) => cancel::run(globals, args).await,
+        Command::Reschedule(args) => reschedule::run(globals, args).await,
+        Command::Edit(args) => edit::run(globals, args).await,
+        Command::Retry(args) => retry::run(globals, args).await,
+        Command::Resolve(args) => resolve::run(globals, args).await,
         Command::Channel(command) => channel::run(globals, command).await,
+        Command::Cleanup(args) => cleanup::run(globals, args).await,
+        Command::Status(args) => status::run(globals, args).await,
+        Command::Events(args) => events::run(globals, args).await,
+        Command::Key(command) => key::run(globals, command).await,
         Command::Config(args) => config::run(&globals, &args),
         Command::Completions(args) => completions::run(&args),
     }

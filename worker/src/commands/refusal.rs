@@ -109,7 +109,9 @@ impl From<ActError> for Refusal {
             ActError::InProgress { .. }
             | ActError::MayBeLive { .. }
             | ActError::WrongState { .. }
+            | ActError::Changed { .. }
             | ActError::TooSoon { .. } => Self::Conflict(error.to_string()),
+            ActError::NotSettled { .. } => Self::Failed(error.to_string()),
             ActError::Database(error) => error.into(),
         }
     }

@@ -18,6 +18,7 @@ use super::drafts::Posts;
 use super::held::Hold;
 use super::publish::Work;
 use crate::channels::Channel;
+use crate::crash::crash_point;
 use crate::locks::{Batch, Claim, Ending, Failure, ReadyChannel, Settlement};
 use crate::telemetry::metric;
 
@@ -180,6 +181,7 @@ impl Engine {
             metric::claim_lost_race();
             return Ok(Served::LostRace);
         }
+        crash_point!("after_claim");
         metric::claims_won(claims.len() as u64);
         self.start(claims, &channel, probe).await?;
         Ok(Served::Again)
@@ -282,6 +284,8 @@ impl Engine {
         };
         for (claim, hold) in claims.into_iter().zip(holds) {
             let Some(draft) = posts.draft(claim.publication(), &channel.row.name) else {
+                // A foreign key keeps posts of publications; recovery would find this one again.
+                self.holds.remove(claim.lock());
                 continue;
             };
             let work = Work {
@@ -337,7 +341,7 @@ impl Engine {
         if !self.claim_failed.load(Ordering::Acquire) {
             return Ok(());
         }
-        let released = self.locks.release_unknown(&self.holds.leases()).await?;
+        let released = self.locks.release_unknown(&self.holds.known()).await?;
         self.claim_failed.store(false, Ordering::Release);
         if released > 0 {
             warn!(released, "released claims whose answer was lost");

@@ -39,8 +39,11 @@ use gate::Gate;
 use held::Holds;
 use writer::Writer;
 
+pub(crate) use drafts::Posts;
+pub(crate) use others::Siblings;
+pub(crate) use progress::{FencedCheckpoints, Progress};
 pub use wake::{DUE_CHANNEL, notify_due};
-pub use worker::{Worker, WorkerError};
+pub use worker::{Started, Worker, WorkerError};
 
 /// Everything the tasks of one worker share.
 pub(crate) struct Engine {
@@ -67,6 +70,14 @@ pub(crate) struct Engine {
     publications: TaskTracker,
     /// The time to finish is over: what is still preparing is released (WORK-2).
     drained: CancellationToken,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Engine {

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::Instant;
 use tokio_util::io::StreamReader;
 
+use crate::crash::crash_point;
 use crate::locks::{self, LockRef, Locks};
 use crate::media::{Media, MediaError};
 
@@ -108,7 +109,9 @@ impl Checkpoints for FencedCheckpoints {
     }
 
     async fn put(&self, step: &str, remote_ref: Value) -> Result<(), CheckpointError> {
+        crash_point!("before_checkpoint");
         let stored = self.locks.checkpoint(self.lock, step, &remote_ref).await;
+        crash_point!("after_checkpoint");
         self.progress.note();
         stored.map_err(|error| match error {
             locks::CheckpointError::LeaseLost => CheckpointError::LeaseLost,

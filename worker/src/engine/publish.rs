@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api_client::{Call, Draft, Prepared, PublishError, Receipt};
+use api_client::{Call, Draft, Prepared, PublishError, Receipt, Verdict};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -16,10 +16,13 @@ use super::judge::{self, Effect, Facts};
 use super::progress::{FencedCheckpoints, MediaAssets, Progress};
 use crate::channels::Channel;
 use crate::clock::BootInstant;
-use crate::locks::{Claim, Ending, Failure, MarkRefused, Settlement};
+use crate::crash::crash_point;
+use crate::locks::{Claim, CommitPermit, Ending, Failure, MarkRefused, Settlement};
 use crate::telemetry::metric;
 use entity::Phase;
 
+/// How long a platform is asked where an accepted post is.
+const ASK_WHERE: Duration = Duration::from_secs(5);
 /// How much longer than its timeout a commit is waited for, so that the client's own timeout, which
 /// knows more, comes first.
 const GRACE: Duration = Duration::from_secs(1);
@@ -109,9 +112,8 @@ impl Engine {
             media: self.media.clone(),
             progress: progress.clone(),
         };
-        let replay = work.claim.publication().commit_started_at.is_some()
-            && work.claim.phase() == Phase::Preparing;
-        let call = Call::within(settings.publish_deadline).replaying(replay);
+        let call =
+            Call::within(settings.publish_deadline).replaying(had_earlier_doubt(&work.claim));
         let prepare = work
             .channel
             .publisher
@@ -134,11 +136,12 @@ impl Engine {
 
     /// The mark, waiting for a paced channel's slot if need be, and then the commit.
     async fn mark_and_commit(&self, mut work: Work, prepared: Prepared) -> Done {
+        crash_point!("before_mark");
         let settings = self.settings();
         let replay = work.channel.replay();
         if let Some(permit) = work.claim.permit(settings.request_timeout) {
             return match permit {
-                Ok(_) => self.commit(work, prepared).await,
+                Ok(permit) => self.commit(work, prepared, permit).await,
                 Err(refused) => self.stopped(work, Stop::Refused(refused)),
             };
         }
@@ -151,7 +154,7 @@ impl Engine {
             };
             work.claim = claim;
             match permit {
-                Ok(_) => return self.commit(work, prepared).await,
+                Ok(permit) => return self.commit(work, prepared, permit).await,
                 Err(MarkRefused::SlotTaken(wait)) if wait <= longest_slot_wait(&work) => {
                     tokio::select! {
                         () = tokio::time::sleep(wait) => {}
@@ -170,7 +173,7 @@ impl Engine {
 
     /// The one irreversible call. It starts only if it ends before the lease does, and once it is
     /// on its way it is awaited to its deadline, whatever happens (BEAT-4, BEAT-5).
-    async fn commit(&self, work: Work, prepared: Prepared) -> Done {
+    async fn commit(&self, work: Work, prepared: Prepared, permit: CommitPermit) -> Done {
         let timeout = self.settings().request_timeout;
         let ends_at = BootInstant::now().plus(timeout);
         let (lease, gate) = (work.hold.lease.clone(), self.gate.clone());
@@ -181,6 +184,7 @@ impl Engine {
         let call = Call::within(timeout)
             .replaying(had_earlier_doubt(&work.claim))
             .guarded_by(may_send);
+        crash_point!("after_mark");
         work.hold.begin_commit();
         metric::started_late_by(lateness(&work.claim));
         let key = work.draft.key();
@@ -195,8 +199,12 @@ impl Engine {
                     "no answer within request_timeout = {timeout:?}"
                 )))
             });
+        crash_point!("answered");
         match result {
-            Ok(receipt) => accepted(work.claim, receipt),
+            Ok(receipt) => {
+                let receipt = self.completed(&work, &prepared, permit, receipt).await;
+                accepted(work.claim, receipt)
+            }
             Err(error) => {
                 let facts = self.facts(&work.channel, work.claim.publication().attempts, true);
                 let (ending, effect) = judge::judge(&error, &facts);
@@ -205,6 +213,35 @@ impl Engine {
                     ending,
                     effect,
                 }
+            }
+        }
+    }
+
+    /// A platform may say "you have published this already" without saying where: then it is asked,
+    /// once and briefly. Whatever it answers, the post is accepted.
+    async fn completed(
+        &self,
+        work: &Work,
+        prepared: &Prepared,
+        permit: CommitPermit,
+        receipt: Receipt,
+    ) -> Receipt {
+        let publisher = &work.channel.publisher;
+        if receipt != Receipt::without_id() || !publisher.can_look_up() {
+            return receipt;
+        }
+        let look = self.look_of(work, permit.commit_started_at());
+        let call = Call::within(ASK_WHERE);
+        let key = work.draft.key();
+        match publisher
+            .reconcile(&work.draft, Some(prepared), &key, &look, &call)
+            .await
+        {
+            Ok(Verdict::Found(found)) => found,
+            Ok(_) => receipt,
+            Err(error) => {
+                warn!(%error, "accepted, but the platform did not say where it is");
+                receipt
             }
         }
     }

@@ -19,9 +19,13 @@ use super::writer::Writer;
 use super::{Engine, notify_due};
 use crate::channels::{Book, ChannelState};
 use crate::clock::BootInstant;
+use crate::crash::crash_point;
 use crate::database::Database;
+use crate::http::Inspected;
 use crate::locks::{Locks, Policy};
+use crate::maintenance::keep_cleaning;
 use crate::media::Media;
+use crate::notices::keep_delivering;
 use crate::seal::Sealer;
 use crate::settings::Settings;
 use crate::telemetry::{Vitals, metric};
@@ -85,44 +89,52 @@ impl Worker {
         self.vitals.clone()
     }
 
+    /// What `/ready` and `/metrics` show of it.
+    pub fn inspected(&self) -> Inspected {
+        let policy = Policy::of(&self.settings.borrow());
+        Inspected {
+            identity: self.identity.clone(),
+            locks: Locks::new(self.db.clone(), self.identity.id, policy),
+            vitals: self.vitals.clone(),
+        }
+    }
+
     /// Notified when there is an event to deliver.
     pub fn notices(&self) -> Arc<Notify> {
         self.notices.clone()
     }
 
-    /// Runs until `shutdown`, then finishes what is in flight within `shutdown_timeout`, gives back
-    /// what is still preparing, and leaves what is still committing to recovery (WORK-2).
+    /// Starts, and runs until `shutdown`: see [`Started::until`].
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
-        let settings = self.settings.borrow().clone();
-        self.identity.register(self.db.work()).await?;
-        let background = TaskTracker::new();
-        let engine = Arc::new(self.into_engine(&settings, &background));
-        engine.vitals.heartbeat_ok(BootInstant::now());
-
-        let stop = CancellationToken::new();
-        let end = CancellationToken::new();
-        engine.clone().spawn_all(&background, &stop, &end);
-        shutdown.await;
-
-        info!(in_flight = engine.holds.len(), "stopping");
-        engine.vitals.stopping();
-        stop.cancel();
-        engine.drain().await;
-        end.cancel();
-        if let Err(error) = engine.identity.stopped(engine.db.work()).await {
-            warn!(%error, "could not record that the worker stopped");
-        }
-        background.close();
-        drop(engine);
+        self.start().await?.until(shutdown).await;
         Ok(())
     }
 
-    fn into_engine(self, settings: &Settings, background: &TaskTracker) -> Engine {
-        let locks = Locks::new(self.db.clone(), self.identity.id, Policy::of(settings));
+    /// Makes itself known to the cluster and starts all its tasks.
+    pub async fn start(self) -> Result<Started, WorkerError> {
+        self.identity.register(self.db.work()).await?;
+        let tasks = TaskTracker::new();
+        let (stop, end) = (CancellationToken::new(), CancellationToken::new());
+        tasks.spawn(keep_delivering(
+            self.settings.clone(),
+            self.db.clone(),
+            self.http.clone(),
+            self.notices.clone(),
+            end.clone(),
+        ));
+        let engine = Arc::new(self.into_engine(&tasks));
+        engine.vitals.heartbeat_ok(BootInstant::now());
+        engine.spawn_all(&tasks, &stop, &end);
+        Ok(Started { engine, stop, end })
+    }
+
+    fn into_engine(self, tasks: &TaskTracker) -> Engine {
+        let settings = self.settings.borrow().clone();
+        let locks = Locks::new(self.db.clone(), self.identity.id, Policy::of(&settings));
         metric::worker_info(self.identity.id, &self.identity.version);
         Engine {
             settings: self.settings,
-            writer: Writer::start(locks.clone(), background),
+            writer: Writer::start(locks.clone(), tasks),
             locks,
             book: Book::new(self.db.clone(), self.registry, self.http, self.sealer),
             state: ChannelState::new(self.db.clone()),
@@ -142,9 +154,36 @@ impl Worker {
     }
 }
 
+/// A worker that runs.
+#[derive(Debug)]
+pub struct Started {
+    engine: Arc<Engine>,
+    /// Nothing new is begun.
+    stop: CancellationToken,
+    /// Nothing is in flight any more.
+    end: CancellationToken,
+}
+
+impl Started {
+    /// Runs until `shutdown`, then finishes what is in flight within `shutdown_timeout`, gives back
+    /// what is still preparing, and leaves what is still committing to recovery (WORK-2).
+    pub async fn until(self, shutdown: impl Future<Output = ()>) {
+        shutdown.await;
+        info!(in_flight = self.engine.holds.len(), "stopping");
+        self.engine.vitals.stopping();
+        self.stop.cancel();
+        self.engine.drain().await;
+        self.end.cancel();
+        if let Err(error) = self.engine.identity.stopped(self.engine.db.work()).await {
+            warn!(%error, "could not record that the worker stopped");
+        }
+        info!("stopped");
+    }
+}
+
 impl Engine {
     fn spawn_all(
-        self: Arc<Self>,
+        self: &Arc<Self>,
         tasks: &TaskTracker,
         stop: &CancellationToken,
         end: &CancellationToken,
@@ -159,8 +198,13 @@ impl Engine {
         tasks.spawn(async move { engine.keep_dispatching(token).await });
         let (engine, token) = (self.clone(), end.clone());
         tasks.spawn(async move { engine.vitals.watch(token).await });
-        let token = end.clone();
-        tasks.spawn(async move { self.keep_reloading(token).await });
+        tasks.spawn(keep_cleaning(
+            self.settings.clone(),
+            self.locks.clone(),
+            stop.clone(),
+        ));
+        let (engine, token) = (self.clone(), end.clone());
+        tasks.spawn(async move { engine.keep_reloading(token).await });
     }
 
     /// Passes changed settings on to what keeps a copy of them (WORK-6).
@@ -186,6 +230,7 @@ impl Engine {
     /// Waits for what is in flight, then gives back what is still preparing.
     async fn drain(&self) {
         self.publications.close();
+        crash_point!("in_drain");
         let whole = self.settings().shutdown_timeout;
         let kept = whole.mul_f64(KEPT_FOR_RELEASE);
         if self.finished_within(whole - kept).await {

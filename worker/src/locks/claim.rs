@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use entity::publication::{Column, Entity};
 use entity::{Phase, Status, channel};
 use sea_orm::sea_query::{
@@ -53,8 +54,8 @@ impl Locks {
         let update = match batch.mark {
             Some(replay) => mark::set_mark(
                 self.acquisition(Phase::Committing, batch.lease),
-                backend,
-                replay,
+                clock::db_now(backend),
+                replay_until(backend, replay),
             ),
             None => self.acquisition(Phase::Preparing, batch.lease),
         };
@@ -103,6 +104,17 @@ impl Locks {
         let update = self.acquisition(Phase::Reconciling, lease);
         self.take(only_picked(update, backend, with, ids).filter(due), lease)
             .await
+    }
+
+    /// Acquires one unconfirmed publication for a look that a person asked for: due or not, and
+    /// also on a paused channel, because a look only reads.
+    pub async fn acquire_look(&self, id: Uuid, lease: Duration) -> Result<Option<Claim>, DbErr> {
+        let update = self
+            .acquisition(Phase::Reconciling, lease)
+            .filter(Column::Id.eq(id))
+            .filter(Column::Status.eq(Status::Unconfirmed))
+            .filter(Column::ExecutionLockId.is_null());
+        Ok(self.take(update, lease).await?.pop())
     }
 
     /// The columns of an acquisition; the caller adds which rows, and on what conditions.
@@ -238,6 +250,15 @@ fn pick(
         .limit(limit.into())
         .to_owned();
     (with, ids)
+}
+
+/// Until when a commit that is marked now may be repeated.
+fn replay_until(backend: DbBackend, replay: Replay) -> SimpleExpr {
+    match replay {
+        Replay::Never => Expr::val(None::<DateTime<Utc>>),
+        Replay::For(window) => clock::db_now_plus(backend, window),
+        Replay::Forever => Expr::val(mark::forever()),
+    }
 }
 
 /// A fresh lock id for each row, made by the database because one statement locks many.

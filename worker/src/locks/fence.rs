@@ -13,7 +13,8 @@ use sea_orm::{
     FromQueryResult, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait, UpdateMany,
 };
 
-use super::lease::LockRef;
+use super::TOGETHER;
+use super::lease::{LockRef, lock_of};
 use crate::clock;
 
 /// A row under lock in the current transaction, and the database's clock when it was locked.
@@ -22,6 +23,13 @@ pub(super) struct Held {
     #[sea_orm(nested)]
     pub(super) publication: publication::Model,
     pub(super) db_now: DateTime<Utc>,
+}
+
+impl Held {
+    /// The lock the row is under, if it is under one.
+    pub(super) fn lock(&self) -> Option<LockRef> {
+        lock_of(&self.publication).ok()
+    }
 }
 
 /// The condition "one of these locks is still in force": id, lock id and version (LOCK-4).
@@ -48,7 +56,7 @@ pub(super) fn fenced(locks: &[LockRef]) -> Condition {
         )
 }
 
-/// Locks the matching rows in id order (LOCK-9) and reads them.
+/// Locks the matching rows in id order and reads them, no more than a transaction may take (LOCK-9).
 pub(super) async fn hold(
     tx: &impl ConnectionTrait,
     condition: Condition,
@@ -57,6 +65,7 @@ pub(super) async fn hold(
         .filter(condition)
         .column_as(clock::db_now(tx.get_database_backend()), "db_now")
         .order_by_asc(Column::Id)
+        .limit(TOGETHER as u64)
         .lock_exclusive()
         .into_model()
         .all(tx)

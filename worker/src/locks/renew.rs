@@ -11,7 +11,12 @@ use super::Locks;
 use super::fence::{column, fenced, new_value, only_in_id_order};
 use super::lease::{Lease, LockRef};
 use crate::clock::{self, BootInstant};
+use crate::crash::crash_point;
 use crate::retry;
+
+/// How many leases one statement renews: far more than a worker holds, and within the parameters
+/// that SQLite takes.
+const ONE_STATEMENT: usize = 2_000;
 
 /// What a heartbeat brought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,18 +31,17 @@ impl Locks {
     /// Renews `leases` in one statement, on the heartbeat's own lane, and moves their local
     /// deadlines. A lease that was not renewed is lost, and given up locally (BEAT-3).
     pub async fn renew(&self, leases: &[Lease]) -> Result<Renewal, DbErr> {
-        if leases.is_empty() {
-            return Ok(Renewal::default());
-        }
-        let (asked_at, renewed) = retry::on_contention(|| self.renew_all(leases)).await?;
         let mut renewal = Renewal::default();
-        for lease in leases {
-            if renewed.contains(&lease.lock().lock_id) {
-                lease.renewed(asked_at);
-                renewal.renewed += 1;
-            } else {
-                lease.give_up();
-                renewal.lost.push(lease.lock());
+        for leases in leases.chunks(ONE_STATEMENT) {
+            let (asked_at, renewed) = retry::on_contention(|| self.renew_all(leases)).await?;
+            for lease in leases {
+                if renewed.contains(&lease.lock().lock_id) {
+                    lease.renewed(asked_at);
+                    renewal.renewed += 1;
+                } else {
+                    lease.give_up();
+                    renewal.lost.push(lease.lock());
+                }
             }
         }
         Ok(renewal)
@@ -73,6 +77,7 @@ impl Locks {
             .filter(column(Column::ExecutionLockId).eq(new_value(2)))
             .filter(column(Column::ExecutionVersion).eq(new_value(3)))
             .filter(live());
+        crash_point!("in_renew");
         let asked_at = BootInstant::now();
         let rows =
             sea_orm::ConnectionTrait::query_all(self.db.heartbeat(), update.as_query()).await?;

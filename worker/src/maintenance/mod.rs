@@ -11,6 +11,7 @@ mod schedule;
 mod tick;
 
 pub use cleanup::{Cleanup, CleanupError, keep_cleaning};
+pub(crate) use prune::{Leaving, delete};
 pub use report::{CleanupReport, Swept};
 pub use retired::retired_keys;
 pub use schedule::{Firing, Schedule, ScheduleError};

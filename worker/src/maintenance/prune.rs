@@ -18,18 +18,18 @@ const FINISHED: &str = "status IN ('published', 'missed', 'canceled')";
 
 /// What one transaction took.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Page {
-    pub(super) publications: u64,
+pub(crate) struct Page {
+    pub(crate) publications: u64,
     pub(super) posts: u64,
 }
 
 /// A publication that goes.
 #[derive(Clone, Debug, FromQueryResult)]
-pub(super) struct Leaving {
-    pub(super) id: Uuid,
-    pub(super) post_id: Uuid,
-    pub(super) channel_id: Uuid,
-    pub(super) dedupe_key: Option<String>,
+pub(crate) struct Leaving {
+    pub(crate) id: Uuid,
+    pub(crate) post_id: Uuid,
+    pub(crate) channel_id: Uuid,
+    pub(crate) dedupe_key: Option<String>,
 }
 
 /// Deletes at most `rows` publications in one transaction, with all that hangs on them.
@@ -57,16 +57,27 @@ pub(super) async fn page(retention: &Retention<'_>, rows: u64) -> Result<Page, D
     if leaving.is_empty() {
         return Ok(Page::default());
     }
-    let posts = lock_posts(&tx, &leaving).await?;
-    retired::keep_keys(&tx, &leaving).await?;
+    let page = delete(&tx, &leaving, prunable(retention)).await?;
+    tx.commit().await?;
+    Ok(page)
+}
+
+/// Deletes publications that the caller has locked, if `condition` still holds for them, and the
+/// posts nobody refers to any more. Their keys are kept.
+pub(crate) async fn delete(
+    tx: &DatabaseTransaction,
+    leaving: &[Leaving],
+    condition: Condition,
+) -> Result<Page, DbErr> {
+    let posts = lock_posts(tx, leaving).await?;
+    retired::keep_keys(tx, leaving).await?;
     let publications = Entity::delete_many()
         .filter(Column::Id.is_in(leaving.iter().map(|one| one.id)))
-        .filter(prunable(retention))
-        .exec(&tx)
+        .filter(condition)
+        .exec(tx)
         .await?
         .rows_affected;
-    let posts = delete_unused_posts(&tx, posts).await?;
-    tx.commit().await?;
+    let posts = delete_unused_posts(tx, posts).await?;
     Ok(Page {
         publications,
         posts,

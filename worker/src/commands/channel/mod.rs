@@ -2,6 +2,13 @@
 
 mod add;
 mod credentials;
+mod list;
+mod login;
+mod pause;
+mod redirect;
+mod remove;
+mod show;
+mod test;
 mod view;
 
 use clap::Subcommand;
@@ -11,17 +18,31 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use super::{GlobalFlags, Refusal};
 use crate::database::Database;
 use crate::settings::suggest::nearest;
-pub(super) use view::{http, meaning};
+pub(super) use view::{ChannelView, http, meaning, state};
 
 /// Accounts on platforms
 #[derive(Subcommand, Debug)]
 pub(super) enum ChannelCommand {
     Add(add::AddArgs),
+    List(list::ListArgs),
+    Show(show::ShowArgs),
+    Test(test::TestArgs),
+    Pause(pause::PauseArgs),
+    Resume(pause::ResumeArgs),
+    Remove(remove::RemoveArgs),
+    Login(login::LoginArgs),
 }
 
 pub(super) async fn run(globals: GlobalFlags, command: ChannelCommand) -> Result<(), Refusal> {
     match command {
         ChannelCommand::Add(args) => add::run(globals, args).await,
+        ChannelCommand::List(args) => list::run(globals, args).await,
+        ChannelCommand::Show(args) => show::run(globals, args).await,
+        ChannelCommand::Test(args) => test::run(globals, args).await,
+        ChannelCommand::Pause(args) => pause::pause(globals, args).await,
+        ChannelCommand::Resume(args) => pause::resume(globals, args).await,
+        ChannelCommand::Remove(args) => remove::run(globals, args).await,
+        ChannelCommand::Login(args) => login::run(globals, args).await,
     }
 }
 

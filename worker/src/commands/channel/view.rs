@@ -16,6 +16,8 @@ use url::Url;
 use uuid::Uuid;
 
 use crate::commands::Refusal;
+use crate::commands::table::Tone;
+use crate::commands::view::instant;
 
 /// A channel for programs. Credentials are named, never shown.
 #[derive(Debug, Serialize)]
@@ -139,5 +141,16 @@ impl TokenStore for NoTokens {
 
     async fn compare_and_set(&self, _: i64, _: &Tokens) -> Result<Option<i64>, TokenStoreError> {
         Ok(None)
+    }
+}
+
+/// Whether the channel takes posts at `now`, and how that looks.
+pub(in crate::commands) fn state(row: &channel::Model, now: DateTime<Utc>) -> (String, Tone) {
+    if let Some(paused) = row.paused_at {
+        return (format!("paused since {}", instant(paused)), Tone::Bad);
+    }
+    match row.not_before {
+        Some(until) if until > now => (format!("waits until {}", instant(until)), Tone::Wait),
+        _ => ("open".to_owned(), Tone::Good),
     }
 }

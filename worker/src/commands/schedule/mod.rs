@@ -12,7 +12,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 
 use self::entry::Entry;
+pub(super) use self::entry::read_text;
 use self::plan::{Plan, Planned};
+pub(super) use self::plan::{check_tags, refuse_nul};
 use super::store::Store;
 use super::{GlobalFlags, Refusal, SettingFlags, output};
 use crate::acts::{Acts, NewPublication, ScheduleError, Scheduled, StoredFiles};

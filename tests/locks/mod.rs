@@ -1,0 +1,19 @@
+//! The execution locks: every rule on both engines, through the same calls the worker makes.
+
+mod acquisition;
+mod checkpoints;
+mod endings;
+mod fencing;
+mod groups;
+mod late_receipts;
+mod looks;
+mod marking;
+mod named;
+mod order;
+mod pacing;
+mod recovering;
+mod recovery;
+mod renewal;
+mod scene;
+mod settling;
+mod unknown_claims;

@@ -1,0 +1,71 @@
+//! `punctual key`: the sealing key.
+
+use clap::{Args, Subcommand};
+
+use super::store::{Store, key_variable};
+use super::{GlobalFlags, Refusal, SettingFlags, output};
+use crate::acts::{Acts, ResealError};
+use crate::seal::{KEY_VARIABLE, Sealer};
+
+/// The key that seals credentials
+#[derive(Subcommand, Debug)]
+pub(super) enum KeyCommand {
+    Rotate(RotateArgs),
+}
+
+/// Makes a new sealing key and seals all credentials with it
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  punctual key rotate
+
+The new key is put before the old ones in the key file, and all credentials are sealed again in one
+transaction; interrupted at any instant, everything can still be opened. Workers that run meanwhile
+have to be restarted. Where PUNCTUAL_KEY holds the key, put a new one before the old one in it
+(NEW,OLD) and run this command with it; afterwards the old one can be removed.")]
+pub(super) struct RotateArgs {}
+
+pub(super) async fn run(globals: GlobalFlags, command: KeyCommand) -> Result<(), Refusal> {
+    let KeyCommand::Rotate(RotateArgs {}) = command;
+    let store = Store::to_change(globals.settings(&SettingFlags::default())?).await?;
+    let rotated = rotate(&store).await;
+    store.close().await;
+    let (sealer, channels) = rotated?;
+    output::line(format!(
+        "credentials of {channels} channels are sealed with the key {}",
+        sealer.key_id()
+    ))
+}
+
+async fn rotate(store: &Store) -> Result<(Sealer, usize), Refusal> {
+    let acts = Acts::new(store.db.clone());
+    if let Some(sealer) = store.sealer()? {
+        // A key that is missing is noticed before a new one is made.
+        acts.check_sealed(&sealer).await.map_err(refused)?;
+    }
+    let sealer = match key_variable() {
+        None => Sealer::rotate_key_file(&store.settings.data_dir)?,
+        Some(keys) => {
+            let several = keys
+                .split([',', ' ', '\n'])
+                .filter(|key| !key.is_empty())
+                .count()
+                > 1;
+            store.sealer()?.filter(|_| several).ok_or_else(|| {
+                Refusal::Input(format!(
+                    "{KEY_VARIABLE} holds one key; put a new one before it (NEW,OLD) and run this \
+                     again"
+                ))
+            })?
+        }
+    };
+    let channels = acts.reseal(&sealer).await.map_err(refused)?;
+    Ok((sealer, channels))
+}
+
+fn refused(error: ResealError) -> Refusal {
+    match error {
+        ResealError::Database(error) => error.into(),
+        other => Refusal::Failed(other.to_string()),
+    }
+}

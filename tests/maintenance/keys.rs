@@ -35,10 +35,10 @@ async fn a_pruned_key_is_remembered_with_its_content(db: TestDb) -> Result<()> {
     let post_id = house.db.literal(publication.post_id);
     house
         .db
-        .execute(&format!(
+        .execute(
             "UPDATE post SET title = 'Grüße', tags = '[\"b\", \"a\"]', \
-             options = '{{\"z\": 1.50, \"a\": {{\"n\": 1e2}}}}'"
-        ))
+             options = '{\"z\": 1.50, \"a\": {\"n\": 1e2}}'",
+        )
         .await?;
     for (position, name) in [(1, "second.png"), (0, "first.png")] {
         house

@@ -1,16 +1,13 @@
 //! Delivering events: oldest first, one deliverer at a time in the whole cluster.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api_client::HttpClient;
 use chrono::{DateTime, Utc};
 use entity::event::{Column, Entity};
 use rand::Rng;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ColumnTrait, Condition, DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
-use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use uuid::Uuid;
@@ -19,9 +16,8 @@ use super::events::{Notice, is_after, notices};
 use super::receiver::{REQUEST_TIMEOUT, Receiver, Refusal};
 use crate::database::Database;
 use crate::locks::NamedLocks;
-use crate::settings::Settings;
 use crate::telemetry::metric;
-use crate::{clock, reload, retry};
+use crate::{clock, retry};
 
 /// Who delivers.
 const LOCK: &str = "notices";
@@ -236,44 +232,9 @@ impl Deliverer {
     }
 }
 
-/// Delivers to the receiver of the settings, whichever that is after a reload, until `stop`.
-/// Without a `notify_url` nothing is sent, and events just stay.
-pub async fn keep_delivering(
-    settings: watch::Receiver<Arc<Settings>>,
-    db: Database,
-    http: HttpClient,
-    wake: Arc<Notify>,
-    stop: CancellationToken,
-) {
-    let same = |old: &Settings, new: &Settings| {
-        same_text(&old.notify_url, &new.notify_url)
-            && same_text(&old.notify_secret, &new.notify_secret)
-    };
-    reload::with_settings(settings, stop, same, |settings, until| {
-        let (db, http, wake) = (db.clone(), http.clone(), wake.clone());
-        async move {
-            match Receiver::of(&settings, http) {
-                Ok(Some(receiver)) => {
-                    if !receiver.is_signed() {
-                        warn!("events are posted unsigned: there is no notify_secret");
-                    }
-                    Deliverer::new(db, receiver).run(&wake, &until).await;
-                }
-                Ok(None) => {}
-                Err(error) => warn!(%error, "events are not posted"),
-            }
-        }
-    })
-    .await;
-}
-
 async fn farewell(stop: &CancellationToken) {
     stop.cancelled().await;
     tokio::time::sleep(FAREWELL).await;
-}
-
-fn same_text(one: &Option<SecretString>, other: &Option<SecretString>) -> bool {
-    one.as_ref().map(ExposeSecret::expose_secret) == other.as_ref().map(ExposeSecret::expose_secret)
 }
 
 /// 10 s, doubling to 10 min; `jitter` is a factor from a half to one.

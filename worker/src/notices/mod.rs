@@ -5,8 +5,10 @@
 
 mod deliver;
 mod events;
+mod keep;
 mod receiver;
 
-pub use deliver::{Deliverer, Pass, keep_delivering};
+pub use deliver::{Deliverer, Pass};
 pub use events::{EventFilter, Follow, Notice, append_channel_event, list_events};
+pub use keep::keep_delivering;
 pub use receiver::{Receiver, ReceiverError, Refusal};

@@ -104,7 +104,7 @@ async fn a_worker_is_ready_only_while_all_is_well(db: TestDb) -> Result<()> {
 
     let addr = served.endpoint.addr();
     served.shutdown.cancel();
-    timeout(Duration::from_secs(3), served.endpoint.stopped()).await?;
+    timeout(Duration::from_secs(5), served.endpoint.stopped()).await?;
     TcpListener::bind(addr).await?;
     Ok(())
 }

@@ -239,7 +239,7 @@ async fn until_letters(mailbox: &Mailbox, count: usize) -> Result<()> {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    Ok(timeout(Duration::from_secs(10), arrived).await?)
+    Ok(timeout(Duration::from_secs(30), arrived).await?)
 }
 
 async fn a_wake_up_delivers_at_once_and_a_stop_ends_it(db: TestDb) -> Result<()> {
@@ -259,7 +259,7 @@ async fn a_wake_up_delivers_at_once_and_a_stop_ends_it(db: TestDb) -> Result<()>
     wake.notify_one();
     until_letters(&mailbox, 2).await?;
     stop.cancel();
-    timeout(Duration::from_secs(2), running).await??;
+    timeout(Duration::from_secs(5), running).await??;
     assert_eq!(house.db.count("processing_lock").await?, 0, "given back");
     Ok(())
 }
@@ -289,7 +289,7 @@ async fn a_new_address_is_used_after_a_reload(db: TestDb) -> Result<()> {
         .is_none();
     assert!(unsigned, "there is no secret");
     stop.cancel();
-    timeout(Duration::from_secs(2), running).await??;
+    timeout(Duration::from_secs(5), running).await??;
     Ok(())
 }
 

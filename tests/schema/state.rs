@@ -41,6 +41,7 @@ async fn a_newer_schema_is_told_apart_and_left_alone(db: TestDb) -> Result<()> {
         "INSERT INTO seaql_migrations VALUES ('{unknown}', 0)"
     ))
     .await?;
+    let before = db.count("seaql_migrations").await?;
     assert_eq!(
         migration::schema(db.db()).await?,
         Schema::Newer {
@@ -55,6 +56,6 @@ async fn a_newer_schema_is_told_apart_and_left_alone(db: TestDb) -> Result<()> {
         migration::up(db.db()).await.map_err(Into::into),
         "newer version",
     );
-    assert_eq!(db.count("seaql_migrations").await?, 12);
+    assert_eq!(db.count("seaql_migrations").await?, before);
     Ok(())
 }

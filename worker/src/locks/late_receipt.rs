@@ -10,6 +10,7 @@ use super::fence::hold;
 use super::journal::{self, Entry};
 use super::lease::LockRef;
 use super::transition;
+use crate::crash::crash_point;
 use crate::retry;
 
 /// What became of a late receipt.
@@ -61,6 +62,7 @@ impl Locks {
             last_word.is_none(),
         );
         journal::write(&tx, &[entry], held.db_now).await?;
+        crash_point!("in_late_receipt");
         tx.commit().await?;
         Ok(adopted)
     }

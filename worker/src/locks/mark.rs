@@ -16,6 +16,7 @@ use uuid::Uuid;
 use super::Locks;
 use super::fence::{Held, fenced, hold};
 use super::lease::{Claim, LockRef};
+use crate::crash::crash_point;
 use crate::{clock, retry};
 
 /// For how long repeating the same commit is harmless.
@@ -199,6 +200,7 @@ impl Locks {
             .filter(fenced(&locks));
             update.exec(&tx).await?;
         }
+        crash_point!("in_mark");
         tx.commit().await?;
         Ok(answers)
     }

@@ -2,7 +2,10 @@
 
 mod acquisition;
 mod checkpoints;
+mod durability;
 mod endings;
+mod exactly_once;
+mod expiry;
 mod fencing;
 mod groups;
 mod late_receipts;
@@ -11,6 +14,7 @@ mod marking;
 mod named;
 mod order;
 mod pacing;
+mod processes;
 mod recovering;
 mod recovery;
 mod renewal;

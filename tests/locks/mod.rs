@@ -2,6 +2,8 @@
 
 mod acquisition;
 mod checkpoints;
+mod contention;
+mod deadlocks;
 mod durability;
 mod endings;
 mod exactly_once;
@@ -15,9 +17,11 @@ mod named;
 mod order;
 mod pacing;
 mod processes;
+mod proof;
 mod recovering;
 mod recovery;
 mod renewal;
 mod scene;
 mod settling;
 mod unknown_claims;
+mod waiting;

@@ -14,7 +14,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use super::fence::{column, materialized, only_picked, scalar};
+use super::fence::{column, in_status, materialized, only_picked, scalar};
 use super::lease::Claim;
 use super::mark::{self, Replay};
 use super::{Locks, Policy};
@@ -58,8 +58,7 @@ impl Locks {
         };
         let update = only_picked(update, backend, with, ids)
             .filter(claimable(backend, &self.policy))
-            .filter(Column::ChannelId.eq(batch.channel_id))
-            .filter(channel_is_open(backend));
+            .filter(channel_is_open(backend, Some(batch.channel_id)));
         self.take(update, batch.lease).await
     }
 
@@ -70,7 +69,7 @@ impl Locks {
             .acquisition(Phase::Preparing, lease)
             .filter(Column::Id.eq(id))
             .filter(claimable(backend, &self.policy))
-            .filter(channel_is_open(backend));
+            .filter(channel_is_open(backend, None));
         Ok(self.take(update, lease).await?.pop())
     }
 
@@ -79,9 +78,9 @@ impl Locks {
     pub async fn claim_looks(&self, limit: u32, lease: Duration) -> Result<Vec<Claim>, DbErr> {
         let backend = self.db.backend();
         let due = Condition::all()
-            .add(Column::Status.eq(Status::Unconfirmed))
+            .add(in_status(Status::Unconfirmed))
             .add(column(Column::NextAttemptAt).lte(clock::db_now(backend)))
-            .add(channel_is_open(backend));
+            .add(channel_is_open(backend, None));
         let pick = Query::select()
             .column(Column::Id.as_column_ref())
             .from(Entity)
@@ -141,21 +140,28 @@ impl Locks {
 /// The lower bound keeps what is too late (WORK-5) out of the range that is read.
 fn claimable(backend: DbBackend, policy: &Policy) -> Condition {
     Condition::all()
-        .add(Column::Status.eq(Status::Scheduled))
+        .add(in_status(Status::Scheduled))
         .add(Column::ExecutionLockId.is_null())
         .add(Column::AcceptedAt.is_null())
         .add(column(Column::NextAttemptAt).lte(clock::db_now(backend)))
         .add(column(Column::NextAttemptAt).gt(clock::db_now_minus(backend, policy.max_lateness)))
 }
 
-/// Whether the row's channel takes posts now.
-fn channel_is_open(backend: DbBackend) -> SimpleExpr {
-    let open = Query::select()
-        .column(channel::Column::Id.as_column_ref())
+/// Whether the row's channel takes posts now, and is this one if one is given.
+///
+/// EXISTS, because nothing outside it may look like a way to find the rows: given the channel in
+/// the outer UPDATE, SQLite walks all rows of the channel instead of the few that were picked.
+fn channel_is_open(backend: DbBackend, only: Option<Uuid>) -> SimpleExpr {
+    let mut open = Query::select()
+        .expr(Expr::cust("1"))
         .from(channel::Entity)
+        .and_where(Expr::col(channel::Column::Id.as_column_ref()).eq(column(Column::ChannelId)))
         .cond_where(open_channels(backend))
         .to_owned();
-    column(Column::ChannelId).in_subquery(open)
+    if let Some(id) = only {
+        open.and_where(channel::Column::Id.eq(id));
+    }
+    Expr::exists(open)
 }
 
 /// The condition "neither paused nor told to wait".

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::Locks;
 use super::claim::open_channels;
-use super::fence::scalar;
+use super::fence::{in_status, scalar};
 use crate::clock;
 
 /// An open channel, and its earliest scheduled instant at each priority.
@@ -75,7 +75,7 @@ fn earliest(priority: i16) -> SimpleExpr {
                 .eq(Expr::col(channel::Column::Id.as_column_ref())),
         )
         .and_where(publication::Column::Priority.eq(priority))
-        .and_where(publication::Column::Status.eq(Status::Scheduled))
+        .and_where(in_status(Status::Scheduled))
         .order_by(
             publication::Column::NextAttemptAt.as_column_ref(),
             Order::Asc,

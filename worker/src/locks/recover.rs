@@ -10,7 +10,7 @@ use sea_orm::{ColumnTrait, Condition, DbErr, EntityTrait, QueryFilter, QueryOrde
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::fence::{Held, column};
+use super::fence::{Held, column, in_status};
 use super::journal::{self, Entry};
 use super::named::NamedLocks;
 use super::transition;
@@ -114,13 +114,13 @@ impl Locks {
 
     fn lease_expired(&self) -> Condition {
         Condition::all()
-            .add(Column::Status.eq(Status::Publishing))
+            .add(in_status(Status::Publishing))
             .add(clock::expired(self.db.backend(), Column::LockedUntil))
     }
 
     fn lock_older_than(&self, age: Duration) -> Condition {
         Condition::all()
-            .add(Column::Status.eq(Status::Publishing))
+            .add(in_status(Status::Publishing))
             .add(column(Column::ExecutionLockedAt).lte(clock::db_now_minus(self.db.backend(), age)))
     }
 

@@ -7,7 +7,7 @@ use entity::publication::Column;
 use sea_orm::sea_query::ExprTrait;
 use sea_orm::{ColumnTrait, Condition, DbErr};
 
-use super::fence::{column, hold};
+use super::fence::{column, hold, in_status};
 use super::journal::{self, Entry};
 use super::lease::{Claim, Lease};
 use super::settle::{SettleError, Settled, Settlement};
@@ -45,7 +45,7 @@ impl Locks {
     async fn release_all_but(&self, known: &[Lease]) -> Result<usize, DbErr> {
         let known: HashSet<_> = known.iter().map(|lease| lease.lock().lock_id).collect();
         let own = Condition::all()
-            .add(Column::Status.eq(Status::Publishing))
+            .add(in_status(Status::Publishing))
             .add(Column::LockedBy.eq(self.worker_id))
             .add(Column::ExecutionLockId.is_not_in(known))
             .add(never_marked());

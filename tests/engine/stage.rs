@@ -229,18 +229,15 @@ impl Stage {
 
     /// Starts a worker in this process.
     pub(crate) fn start(&self, overrides: &[(&str, &str)]) -> Result<Running> {
-        let (settings, receiver) = watch::channel(Arc::new(self.settings(overrides)?));
+        let first = self.settings(overrides)?;
+        let (settings, receiver) = watch::channel(Arc::new(first.clone()));
         let http = HttpClient::new(HttpOptions {
             system_proxy: false,
             ..Default::default()
         })?;
-        let worker = Worker::new(
-            receiver,
-            self.database.clone(),
-            self.registry.clone(),
-            http,
-            None,
-        );
+        let worker = Worker::new(first, self.database.clone(), self.registry.clone())
+            .following(receiver)
+            .calling_with(http);
         let (id, stop) = (worker.id(), CancellationToken::new());
         let stopped = stop.clone();
         let task = tokio::spawn(async move {

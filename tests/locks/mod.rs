@@ -2,7 +2,12 @@
 
 mod acquisition;
 mod checkpoints;
+mod contention;
+mod deadlocks;
+mod durability;
 mod endings;
+mod exactly_once;
+mod expiry;
 mod fencing;
 mod groups;
 mod late_receipts;
@@ -11,9 +16,12 @@ mod marking;
 mod named;
 mod order;
 mod pacing;
+mod processes;
+mod proof;
 mod recovering;
 mod recovery;
 mod renewal;
 mod scene;
 mod settling;
 mod unknown_claims;
+mod waiting;

@@ -22,3 +22,8 @@ mod crash;
 mod reload;
 mod retry;
 mod text;
+
+/// The program of docs/EMBEDDING.md, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/EMBEDDING.md")]
+struct Embedding;

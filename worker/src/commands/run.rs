@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api_client::{HttpClient, HttpOptions, Registry};
+use api_client::Registry;
 use clap::Args;
 use entity::channel;
 use sea_orm::{EntityTrait, PaginatorTrait};
@@ -58,17 +58,11 @@ pub(super) async fn run(globals: GlobalFlags, args: RunArgs) -> Result<(), Refus
     let url = settings.database_url.expose_secret();
     let db = Database::connect(url, settings.database_connections).await?;
     let sealer = Sealer::load_or_create(key_variable().as_deref(), &settings.data_dir)?;
-    let http = HttpClient::new(HttpOptions::default())
-        .map_err(|error| Refusal::Failed(error.to_string()))?;
 
     let (reloads, current) = watch::channel(Arc::new(settings.clone()));
-    let worker = Worker::new(
-        current,
-        db.clone(),
-        Registry::standard(),
-        http,
-        Some(sealer),
-    );
+    let worker = Worker::new(settings.clone(), db.clone(), Registry::standard())
+        .following(current)
+        .opening_with(sealer);
     let id = worker.id();
     let filter = telemetry::filter_of_environment();
     telemetry::start_logging(settings.log_format, filter.as_deref(), Some(id))

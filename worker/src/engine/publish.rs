@@ -17,7 +17,7 @@ use super::progress::{FencedCheckpoints, MediaAssets, Progress};
 use crate::channels::Channel;
 use crate::clock::BootInstant;
 use crate::crash::crash_point;
-use crate::locks::{Claim, CommitPermit, Ending, Failure, MarkRefused, Settlement};
+use crate::locks::{Claim, CommitPermit, Ending, Failure, MarkRefused, Replay, Settlement};
 use crate::telemetry::metric;
 use entity::Phase;
 
@@ -58,7 +58,7 @@ impl Engine {
             execution_version = publication.execution_version,
         );
         let (lock, hold, channel) = (work.claim.lock(), work.hold.clone(), work.channel.clone());
-        let attempts = publication.attempts;
+        let (attempts, phase) = (publication.attempts, work.claim.phase());
         async {
             let started = Instant::now();
             let run = AssertUnwindSafe(self.run(work)).catch_unwind().await;
@@ -70,7 +70,7 @@ impl Engine {
                 }) => (ending.map(|ending| Settlement::new(claim, ending)), effect),
                 Err(_) => {
                     metric::panicked();
-                    let ending = self.after_panic(&hold, &channel, attempts);
+                    let ending = self.after_panic(phase, &hold, &channel, attempts);
                     (
                         Some(Settlement::of_lease(hold.lease.clone(), ending)),
                         Effect::Failing,
@@ -139,6 +139,10 @@ impl Engine {
         crash_point!("before_mark");
         let settings = self.settings();
         let replay = work.channel.replay();
+        if replay == Replay::Never && had_earlier_doubt(&work.claim) {
+            // The channel promised more when the first commit was marked.
+            return self.stopped(work, Stop::Refused(MarkRefused::ReplayEnded));
+        }
         if let Some(permit) = work.claim.permit(settings.request_timeout) {
             return match permit {
                 Ok(permit) => self.commit(work, prepared, permit).await,
@@ -296,13 +300,20 @@ impl Engine {
         }
     }
 
-    fn after_panic(&self, hold: &Hold, channel: &Channel, attempts: i32) -> Ending {
+    fn after_panic(&self, phase: Phase, hold: &Hold, channel: &Channel, attempts: i32) -> Ending {
         let facts = self.facts(channel, attempts, hold.is_committing());
         let failure = Failure {
             kind: "panic",
             message: "the publisher panicked".to_owned(),
         };
-        if hold.is_committing() {
+        if phase == Phase::Reconciling {
+            // It may be live as before, and the next look may well panic too.
+            Ending::Unconfirmed {
+                look_after: Some(self.settings().retry_max),
+                tell: true,
+                failure,
+            }
+        } else if hold.is_committing() {
             judge::doubt(failure, &facts)
         } else {
             Ending::Retryable {
@@ -325,7 +336,7 @@ impl Engine {
         };
         Facts {
             may_be_live,
-            replayable: channel.replay() != crate::locks::Replay::Never,
+            replayable: channel.replay() != Replay::Never,
             can_look_up: channel.publisher.can_look_up(),
             retry_after: back_off(settings.retry_base, tries),
             limit_after: back_off(LIMIT_BASE.max(settings.retry_base), failures + 1),

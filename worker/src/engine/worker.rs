@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use api_client::{HttpClient, Registry};
+use api_client::{HttpClient, HttpError, HttpOptions, Registry};
 use sea_orm::DbErr;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -40,6 +40,9 @@ pub enum WorkerError {
     /// The database failed.
     #[error("the database failed: {0}")]
     Database(#[from] DbErr),
+    /// The HTTP client could not be made.
+    #[error(transparent)]
+    Http(#[from] HttpError),
 }
 
 /// A worker that has not started yet.
@@ -47,8 +50,8 @@ pub enum WorkerError {
 pub struct Worker {
     settings: watch::Receiver<Arc<Settings>>,
     db: Database,
-    registry: Registry,
-    http: HttpClient,
+    publishers: Registry,
+    http: Option<HttpClient>,
     sealer: Option<Sealer>,
     identity: Identity,
     vitals: Arc<Vitals>,
@@ -56,27 +59,42 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker on `db` that publishes through the kinds of `registry`.
-    ///
-    /// `settings` may change while it runs; `sealer` opens the channels' credentials.
-    pub fn new(
-        settings: watch::Receiver<Arc<Settings>>,
-        db: Database,
-        registry: Registry,
-        http: HttpClient,
-        sealer: Option<Sealer>,
-    ) -> Self {
-        let now = settings.borrow().clone();
+    /// A worker on `db` that publishes through the kinds of `publishers`.
+    pub fn new(settings: Settings, db: Database, publishers: Registry) -> Self {
+        let vitals = Vitals::new(settings.heartbeat_interval, settings.reaper_interval);
         Self {
-            settings,
+            // Nobody reloads until somebody says so.
+            settings: watch::channel(Arc::new(settings)).1,
             db,
-            registry,
-            http,
-            sealer,
+            publishers,
+            http: None,
+            sealer: None,
             identity: Identity::fresh(),
-            vitals: Vitals::new(now.heartbeat_interval, now.reaper_interval),
+            vitals,
             notices: Arc::default(),
         }
+    }
+
+    /// Follows settings that may change while it runs (WORK-6).
+    #[must_use]
+    pub fn following(mut self, settings: watch::Receiver<Arc<Settings>>) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Opens the channels' credentials with `sealer`. Without one, channels that have credentials
+    /// are left to other workers.
+    #[must_use]
+    pub fn opening_with(mut self, sealer: Sealer) -> Self {
+        self.sealer = Some(sealer);
+        self
+    }
+
+    /// Uses this HTTP client instead of one of its own.
+    #[must_use]
+    pub fn calling_with(mut self, http: HttpClient) -> Self {
+        self.http = Some(http);
+        self
     }
 
     /// Its id: fresh for each start (LOCK-7).
@@ -112,23 +130,27 @@ impl Worker {
 
     /// Makes itself known to the cluster and starts all its tasks.
     pub async fn start(self) -> Result<Started, WorkerError> {
+        let http = match self.http.clone() {
+            Some(http) => http,
+            None => HttpClient::new(HttpOptions::default())?,
+        };
         self.identity.register(self.db.work()).await?;
         let tasks = TaskTracker::new();
         let (stop, end) = (CancellationToken::new(), CancellationToken::new());
         tasks.spawn(keep_delivering(
             self.settings.clone(),
             self.db.clone(),
-            self.http.clone(),
+            http.clone(),
             self.notices.clone(),
             end.clone(),
         ));
-        let engine = Arc::new(self.into_engine(&tasks));
+        let engine = Arc::new(self.into_engine(http, &tasks));
         engine.vitals.heartbeat_ok(BootInstant::now());
         engine.spawn_all(&tasks, &stop, &end);
         Ok(Started { engine, stop, end })
     }
 
-    fn into_engine(self, tasks: &TaskTracker) -> Engine {
+    fn into_engine(self, http: HttpClient, tasks: &TaskTracker) -> Engine {
         let settings = self.settings.borrow().clone();
         let locks = Locks::new(self.db.clone(), self.identity.id, Policy::of(&settings));
         metric::worker_info(self.identity.id, &self.identity.version);
@@ -136,7 +158,7 @@ impl Worker {
             settings: self.settings,
             writer: Writer::start(locks.clone(), tasks),
             locks,
-            book: Book::new(self.db.clone(), self.registry, self.http, self.sealer),
+            book: Book::new(self.db.clone(), self.publishers, http, self.sealer),
             state: ChannelState::new(self.db.clone()),
             media: Media::in_folder(&settings.data_dir),
             identity: self.identity,

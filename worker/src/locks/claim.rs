@@ -61,11 +61,10 @@ impl Locks {
         };
         let update = only_picked(update, backend, with, ids)
             .filter(claimable(backend, &self.policy()))
-            .filter(Column::ChannelId.eq(batch.channel_id))
             .filter(if batch.probe {
-                not_paused()
+                not_paused(batch.channel_id)
             } else {
-                channel_is_open(backend)
+                channel_is_open(backend, Some(batch.channel_id))
             });
         self.take(update, batch.lease).await
     }
@@ -77,7 +76,7 @@ impl Locks {
             .acquisition(Phase::Preparing, lease)
             .filter(Column::Id.eq(id))
             .filter(claimable(backend, &self.policy()))
-            .filter(channel_is_open(backend));
+            .filter(channel_is_open(backend, None));
         Ok(self.take(update, lease).await?.pop())
     }
 
@@ -88,7 +87,7 @@ impl Locks {
         let due = Condition::all()
             .add(status_is(Status::Unconfirmed))
             .add(column(Column::NextAttemptAt).lte(clock::db_now(backend)))
-            .add(channel_is_open(backend));
+            .add(channel_is_open(backend, None));
         let pick = Query::select()
             .column(Column::Id.as_column_ref())
             .from(Entity)
@@ -166,8 +165,9 @@ fn claimable(backend: DbBackend, policy: &Policy) -> Condition {
         .add(column(Column::NextAttemptAt).gt(clock::db_now_minus(backend, policy.max_lateness)))
 }
 
-/// Whether the row's channel takes posts now: neither paused nor told to wait.
-fn channel_is_open(backend: DbBackend) -> SimpleExpr {
+/// Whether the row's channel takes posts now (neither paused nor told to wait), and is this one if
+/// one is given.
+fn channel_is_open(backend: DbBackend, only: Option<Uuid>) -> SimpleExpr {
     let not_told_to_wait = Condition::any()
         .add(channel::Column::NotBefore.is_null())
         .add(clock::expired(backend, channel::Column::NotBefore));
@@ -175,21 +175,31 @@ fn channel_is_open(backend: DbBackend) -> SimpleExpr {
         Condition::all()
             .add(channel::Column::PausedAt.is_null())
             .add(not_told_to_wait),
+        only,
     )
 }
 
-/// Whether the row's channel is not paused, told to wait or not.
-fn not_paused() -> SimpleExpr {
-    on_channel(Condition::all().add(channel::Column::PausedAt.is_null()))
+/// Whether the row's channel is this one and not paused, told to wait or not.
+fn not_paused(only: Uuid) -> SimpleExpr {
+    on_channel(
+        Condition::all().add(channel::Column::PausedAt.is_null()),
+        Some(only),
+    )
 }
 
-fn on_channel(condition: Condition) -> SimpleExpr {
-    let channels = Query::select()
-        .column(channel::Column::Id.as_column_ref())
+/// EXISTS, because nothing outside it may look like a way to find the rows: given the channel in
+/// the outer UPDATE, SQLite walks all rows of the channel instead of the few that were picked.
+fn on_channel(condition: Condition, only: Option<Uuid>) -> SimpleExpr {
+    let mut channels = Query::select()
+        .expr(Expr::cust("1"))
         .from(channel::Entity)
+        .and_where(Expr::col(channel::Column::Id.as_column_ref()).eq(column(Column::ChannelId)))
         .cond_where(condition)
         .to_owned();
-    column(Column::ChannelId).in_subquery(channels)
+    if let Some(id) = only {
+        channels.and_where(channel::Column::Id.eq(id));
+    }
+    Expr::exists(channels)
 }
 
 /// One probe per priority, each an equality on the due index that stops at `limit` rows, and the

@@ -128,15 +128,15 @@ pub(super) fn scalar(query: SelectStatement) -> SimpleExpr {
     SimpleExpr::SubQuery(None, Box::new(query.into()))
 }
 
-/// The condition "in this status", written as a constant: a bound value would hide from the planner
-/// which partial index answers it.
-pub(crate) fn status_is(status: Status) -> SimpleExpr {
-    column(Column::Status).eq(Expr::Constant(status.to_value().into()))
-}
-
 /// A column, with its table's name: most statements here join.
 pub(super) fn column(column: Column) -> SimpleExpr {
     Expr::col(column.as_column_ref())
+}
+
+/// The condition "in this status", with the status as a constant: behind a parameter neither SQLite
+/// nor a generic plan of PostgreSQL sees that a partial index holds all such rows (LOCK-10).
+pub(crate) fn status_is(status: Status) -> SimpleExpr {
+    column(Column::Status).eq(SimpleExpr::Constant(status.to_value().into()))
 }
 
 /// The `n`-th value (from 1) of a row of the VALUES list that is joined as `new`.

@@ -10,6 +10,7 @@ use super::fence::hold;
 use super::journal::{self, Entry};
 use super::lease::LockRef;
 use super::transition;
+use crate::crash::crash_point;
 use crate::retry;
 
 /// What became of a late receipt.
@@ -56,6 +57,7 @@ impl Locks {
             words.iter().all(|word| word.execution_lock_id.is_none()),
         );
         journal::write(&tx, &[entry], held.db_now).await?;
+        crash_point!("in_late_receipt");
         tx.commit().await?;
         Ok(adopted)
     }

@@ -16,6 +16,7 @@ use uuid::Uuid;
 use super::fence::{Held, fenced, hold};
 use super::lease::{Claim, LockRef};
 use super::{Locks, TOGETHER};
+use crate::crash::crash_point;
 use crate::{clock, retry};
 
 /// For how long repeating the same commit is harmless.
@@ -213,6 +214,7 @@ impl Locks {
                 .exec(&tx)
                 .await?;
         }
+        crash_point!("in_mark");
         tx.commit().await?;
         Ok(answers)
     }

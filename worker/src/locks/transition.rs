@@ -112,10 +112,10 @@ pub(super) fn settle(
         publish(&mut row, None, now);
         return step(row, Outcome::LateReceipt);
     }
-    if held.phase == Some(Phase::Reconciling) {
-        if let Some((failure, after)) = ending.failed_look(policy) {
-            return doubt(row, failure, Some(after), now);
-        }
+    if held.phase == Some(Phase::Reconciling)
+        && let Some((failure, after)) = ending.failed_look(policy)
+    {
+        return doubt(row, failure, Some(after), now);
     }
     match ending {
         Ending::Published(receipt) | Ending::Found(receipt) => {

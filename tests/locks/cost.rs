@@ -155,11 +155,8 @@ async fn a_million_rows_are_never_read() -> Result<()> {
         .execute("UPDATE publication SET next_attempt_at = now() WHERE status = 'unconfirmed'")
         .await?;
     assert_eq!(worker.claim_looks(10, LEASE).await?.len(), 10);
-    assert_eq!(
-        worker.release_unknown(&[]).await?,
-        41,
-        "all but the ten are still locked"
-    );
+    // 62 claims that this test never kept, and the ten looks.
+    assert_eq!(worker.release_unknown(&[]).await?, 72);
     let after = scans(&worker).await?;
     assert_eq!(
         after.0, before.0,

@@ -3,6 +3,7 @@
 mod acquisition;
 mod checkpoints;
 mod contention;
+mod cost;
 mod deadlocks;
 mod durability;
 mod endings;
@@ -10,6 +11,7 @@ mod exactly_once;
 mod expiry;
 mod fencing;
 mod groups;
+mod interleavings;
 mod late_receipts;
 mod looks;
 mod marking;

@@ -81,6 +81,13 @@ impl Scene {
 
     /// Publications of one channel; `at` is SQL and may use the row's number `i`.
     pub(super) async fn add_many(&self, channel: Uuid, count: u32, at: &str) -> Result<()> {
+        let sql = self.insert_many(channel, count, at);
+        self.db.execute(&sql).await?;
+        Ok(())
+    }
+
+    /// The statement of [`Self::add_many`].
+    pub(super) fn insert_many(&self, channel: Uuid, count: u32, at: &str) -> String {
         let (id, series) = match self.db.engine() {
             Engine::Sqlite => (
                 "randomblob(16)",
@@ -90,18 +97,17 @@ impl Scene {
                 ),
             ),
             Engine::Postgres => (
+                // In order, as the ids of real ones are: the index grows at its end.
                 "gen_random_uuid()",
                 format!("generate_series(1, {count}) AS s(i)"),
             ),
         };
-        let sql = format!(
+        format!(
             "INSERT INTO publication (id, post_id, channel_id, publish_at, next_attempt_at) \
              SELECT {id}, {}, {}, {at}, {at} FROM {series}",
             self.db.literal(self.post),
             self.db.literal(channel),
-        );
-        self.db.execute(&sql).await?;
-        Ok(())
+        )
     }
 
     pub(super) async fn row(&self, id: Uuid) -> Result<publication::Model> {

@@ -5,8 +5,8 @@ use chrono::{DateTime, Utc};
 use entity::Status;
 use entity::publication::{self, Column, Entity};
 use sea_orm::sea_query::{
-    Alias, CommonTableExpression, Expr, ExprTrait, LockType, Query, SelectStatement, SimpleExpr,
-    WithClause,
+    Alias, CommonTableExpression, Expr, ExprTrait, LockBehavior, LockType, Query, SelectStatement,
+    SimpleExpr, WithClause,
 };
 use sea_orm::{
     ActiveEnum, ColumnTrait, Condition, ConnectionTrait, DbBackend, DbErr, EntityTrait,
@@ -56,7 +56,7 @@ pub(super) fn fenced(locks: &[LockRef]) -> Condition {
         )
 }
 
-/// Locks the matching rows in id order and reads them, no more than a transaction may take (LOCK-9).
+/// Locks the matching rows in id order (LOCK-9) and reads them.
 pub(super) async fn hold(
     tx: &impl ConnectionTrait,
     condition: Condition,
@@ -65,8 +65,26 @@ pub(super) async fn hold(
         .filter(condition)
         .column_as(clock::db_now(tx.get_database_backend()), "db_now")
         .order_by_asc(Column::Id)
-        .limit(TOGETHER as u64)
         .lock_exclusive()
+        .into_model()
+        .all(tx)
+        .await
+}
+
+/// Locks the matching ones of the rows under a lease and reads them, as many as a transaction may
+/// take. What others have under lock is left to them, so this never waits and needs no order; by
+/// lease, because the index of leases is the one way to these rows that is always short (LOCK-10).
+pub(super) async fn hold_leased(
+    tx: &impl ConnectionTrait,
+    condition: Condition,
+) -> Result<Vec<Held>, DbErr> {
+    Entity::find()
+        .filter(status_is(Status::Publishing))
+        .filter(condition)
+        .column_as(clock::db_now(tx.get_database_backend()), "db_now")
+        .order_by_asc(Column::LockedUntil)
+        .limit(TOGETHER as u64)
+        .lock_with_behavior(LockType::Update, LockBehavior::SkipLocked)
         .into_model()
         .all(tx)
         .await

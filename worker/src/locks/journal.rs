@@ -58,19 +58,19 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// A former holder brings a receipt. It is its proof, unless it had a word of its own before.
+    /// A holder brings a receipt. It is its proof, unless it had or will have a word of its own.
     pub(super) fn by_former_holder(
         held: &'a publication::Model,
         step: Step,
         lock: LockRef,
         worker_id: Uuid,
-        first_word: bool,
+        last_word: bool,
     ) -> Self {
         let author = Author {
             version: lock.version,
             worker_id: Some(worker_id),
             started_at: None,
-            proof: first_word.then_some(lock.lock_id),
+            proof: last_word.then_some(lock.lock_id),
         };
         Self { author, held, step }
     }

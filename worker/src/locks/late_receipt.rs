@@ -49,13 +49,11 @@ impl Locks {
             Status::Published => Adopted::Published,
             _ => Adopted::Noted,
         };
-        let entry = Entry::by_former_holder(
-            &held.publication,
-            step,
-            lock,
-            self.worker_id,
-            words.iter().all(|word| word.execution_lock_id.is_none()),
-        );
+        // A lock that is still in force has its own word to come, and only one may carry its id.
+        let last_word =
+            held.lock() != Some(lock) && words.iter().all(|word| word.execution_lock_id.is_none());
+        let entry =
+            Entry::by_former_holder(&held.publication, step, lock, self.worker_id, last_word);
         journal::write(&tx, &[entry], held.db_now).await?;
         crash_point!("in_late_receipt");
         tx.commit().await?;

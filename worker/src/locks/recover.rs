@@ -5,12 +5,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use entity::Status;
 use entity::publication::{self, Column, Entity};
-use sea_orm::sea_query::{ExprTrait, LockBehavior, LockType};
-use sea_orm::{ColumnTrait, Condition, DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::sea_query::ExprTrait;
+use sea_orm::{Condition, DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use serde::Serialize;
-use uuid::Uuid;
 
-use super::fence::{Held, column, status_is};
+use super::fence::{column, hold_leased, status_is};
 use super::journal::{self, Entry};
 use super::named::NamedLocks;
 use super::transition;
@@ -128,14 +127,11 @@ impl Locks {
     }
 
     fn lease_expired(&self) -> Condition {
-        Condition::all()
-            .add(status_is(Status::Publishing))
-            .add(clock::expired(self.db.backend(), Column::LockedUntil))
+        Condition::all().add(clock::expired(self.db.backend(), Column::LockedUntil))
     }
 
     fn lock_older_than(&self, age: Duration) -> Condition {
         Condition::all()
-            .add(status_is(Status::Publishing))
             .add(column(Column::ExecutionLockedAt).lte(clock::db_now_minus(self.db.backend(), age)))
     }
 
@@ -169,15 +165,7 @@ impl Locks {
     /// Rows that another recovery or a settle has under lock are left to it.
     async fn recover_page(&self, stale: Condition) -> Result<Vec<Status>, DbErr> {
         let tx = self.db.begin().await?;
-        let page: Vec<Held> = Entity::find()
-            .filter(stale)
-            .column_as(clock::db_now(self.db.backend()), "db_now")
-            .order_by_asc(Column::LockedUntil)
-            .limit(PAGE)
-            .lock_with_behavior(LockType::Update, LockBehavior::SkipLocked)
-            .into_model()
-            .all(&tx)
-            .await?;
+        let page = hold_leased(&tx, stale).await?;
         let Some(now) = page.first().map(|row| row.db_now) else {
             return Ok(Vec::new());
         };
@@ -207,12 +195,14 @@ impl Locks {
     async fn stats_where(&self, stale: Condition) -> Result<RecoveryStats, DbErr> {
         let now = clock::read_db_now(self.db.work()).await?;
         let mut stats = RecoveryStats::new(now);
-        let mut after = Uuid::nil();
+        let mut read = 0;
         loop {
             let page = Entity::find()
+                .filter(status_is(Status::Publishing))
                 .filter(stale.clone())
-                .filter(Column::Id.gt(after))
+                .order_by_asc(Column::LockedUntil)
                 .order_by_asc(Column::Id)
+                .offset(read)
                 .limit(PAGE)
                 .all(self.db.work())
                 .await?;
@@ -223,10 +213,10 @@ impl Locks {
                         .status,
                 );
             }
-            match page.last() {
-                Some(last) if page.len() as u64 == PAGE => after = last.id,
-                _ => return Ok(stats),
+            if (page.len() as u64) < PAGE {
+                return Ok(stats);
             }
+            read += PAGE;
         }
     }
 }

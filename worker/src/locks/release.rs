@@ -2,12 +2,11 @@
 
 use std::collections::HashSet;
 
-use entity::Status;
 use entity::publication::Column;
 use sea_orm::sea_query::ExprTrait;
 use sea_orm::{ColumnTrait, Condition, DbErr};
 
-use super::fence::{column, hold, status_is};
+use super::fence::{column, hold_leased};
 use super::journal::{self, Entry};
 use super::lease::{Claim, Lease};
 use super::settle::{SettleError, Settled, Settlement};
@@ -45,12 +44,11 @@ impl Locks {
     async fn release_all_but(&self, known: &[Lease]) -> Result<usize, DbErr> {
         let known: HashSet<_> = known.iter().map(|lease| lease.lock().lock_id).collect();
         let own = Condition::all()
-            .add(status_is(Status::Publishing))
             .add(Column::LockedBy.eq(self.worker_id))
             .add(Column::ExecutionLockId.is_not_in(known))
             .add(never_marked());
         let tx = self.db.begin().await?;
-        let unknown = hold(&tx, own).await?;
+        let unknown = hold_leased(&tx, own).await?;
         let Some(now) = unknown.first().map(|row| row.db_now) else {
             return Ok(0);
         };

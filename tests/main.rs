@@ -2,5 +2,7 @@
 
 mod commands;
 mod engine;
+mod locks;
+mod maintenance;
 mod schema;
 mod support;

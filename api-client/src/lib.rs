@@ -28,4 +28,5 @@ pub use contract::{
     AssetError, AssetReader, AssetRef, AssetSource, Call, CheckpointError, Checkpoints, Draft,
     Guarantee, IdempotencyKey, Look, LookError, MemoryTokenStore, Others, Prepared, PublishError,
     Publisher, Receipt, StoredTokens, TokenLock, TokenStore, TokenStoreError, Tokens, Verdict,
+    same_title,
 };

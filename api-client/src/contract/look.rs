@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::PublishError;
+use crate::text;
 
 /// What `reconcile` must know to judge a find that is only a guess.
 #[derive(Clone)]
@@ -21,9 +22,15 @@ pub trait Others: Send + Sync {
     /// Whether another publication of the channel holds this remote id or this remote address.
     async fn hold(&self, remote_id: &str, remote_url: Option<&str>) -> Result<bool, LookError>;
 
-    /// Whether another publication of the channel has this title, may be live, and has no remote id
-    /// yet: then a find under that title may be the other one's.
+    /// Whether another publication of the channel has the [same title](same_title), may be live, and
+    /// has no remote id yet: then a find under that title may be the other one's.
     async fn may_be_live_under(&self, title: &str) -> Result<bool, LookError>;
+}
+
+/// Whether a look could take a post with the one title for a post with the other: platforms fold
+/// white space.
+pub fn same_title(a: &str, b: &str) -> bool {
+    text::line(a) == text::line(b)
 }
 
 /// The caller could not say what the other publications hold.

@@ -20,7 +20,7 @@ pub use draft::Draft;
 pub use error::PublishError;
 pub use guarantee::Guarantee;
 pub use key::IdempotencyKey;
-pub use look::{Look, LookError, Others};
+pub use look::{Look, LookError, Others, same_title};
 pub use memory_tokens::MemoryTokenStore;
 pub use outcome::{Prepared, Receipt, Verdict};
 pub use publisher::Publisher;

@@ -47,12 +47,18 @@ pub(super) async fn find(
     call: &Call,
 ) -> Result<Verdict, PublishError> {
     let title = text::line(title);
-    if title.is_empty() || look.others.may_be_live_under(&title).await? {
+    if title.is_empty() {
         return Ok(Verdict::CannotTell);
     }
     let Some(recent) = recent(api, look.committed_at, call).await? else {
         return Ok(Verdict::CannotTell);
     };
+    // Asked after the gallery was read: whatever is in it was marked before, so the publication it
+    // belongs to is seen here. Asked before, one that commits in between would be missed, and its
+    // post taken for ours.
+    if look.others.may_be_live_under(&title).await? {
+        return Ok(Verdict::CannotTell);
+    }
     let mut candidates = Vec::new();
     for work in recent {
         let fits = work.title.as_deref().map(text::line).as_ref() == Some(&title);

@@ -1,11 +1,11 @@
 //! The other publications of a channel, so that a look adopts none of their posts (TWICE-1).
 
-use api_client::{LookError, Others};
+use api_client::{LookError, Others, same_title};
 use async_trait::async_trait;
 use entity::post;
 use entity::publication::{Column, Entity};
 use sea_orm::{
-    ColumnTrait, Condition, EntityTrait, JoinType, PaginatorTrait, QueryFilter, QuerySelect,
+    ColumnTrait, Condition, DbErr, EntityTrait, JoinType, PaginatorTrait, QueryFilter, QuerySelect,
     RelationTrait, Select,
 };
 use uuid::Uuid;
@@ -45,15 +45,22 @@ impl Others for Siblings {
     }
 
     async fn may_be_live_under(&self, title: &str) -> Result<bool, LookError> {
-        let query = self
+        let titles: Result<Vec<String>, DbErr> = self
             .query()
+            .select_only()
+            .column(post::Column::Title)
             .join(
                 JoinType::InnerJoin,
                 entity::publication::Relation::Post.def(),
             )
-            .filter(post::Column::Title.eq(title))
             .filter(Column::CommitStartedAt.is_not_null())
-            .filter(Column::RemoteId.is_null());
-        self.any(query).await
+            .filter(Column::RemoteId.is_null())
+            .distinct()
+            .into_tuple()
+            .all(self.db.work())
+            .await;
+        // Compared here, because a database does not fold white space as platforms do.
+        let titles = titles.map_err(|error| LookError(error.to_string()))?;
+        Ok(titles.iter().any(|other| same_title(other, title)))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api_client::{Call, Draft, Prepared, PublishError, Receipt};
+use api_client::{Call, Draft, Prepared, PublishError, Receipt, Verdict};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,10 +17,12 @@ use super::progress::{FencedCheckpoints, MediaAssets, Progress};
 use crate::channels::Channel;
 use crate::clock::BootInstant;
 use crate::crash::crash_point;
-use crate::locks::{Claim, Ending, Failure, MarkRefused, Settlement};
+use crate::locks::{Claim, CommitPermit, Ending, Failure, MarkRefused, Replay, Settlement};
 use crate::telemetry::metric;
 use entity::Phase;
 
+/// How long a platform is asked where an accepted post is.
+const ASK_WHERE: Duration = Duration::from_secs(5);
 /// How much longer than its timeout a commit is waited for, so that the client's own timeout, which
 /// knows more, comes first.
 const GRACE: Duration = Duration::from_secs(1);
@@ -56,7 +58,7 @@ impl Engine {
             execution_version = publication.execution_version,
         );
         let (lock, hold, channel) = (work.claim.lock(), work.hold.clone(), work.channel.clone());
-        let attempts = publication.attempts;
+        let (attempts, phase) = (publication.attempts, work.claim.phase());
         async {
             let started = Instant::now();
             let run = AssertUnwindSafe(self.run(work)).catch_unwind().await;
@@ -68,7 +70,7 @@ impl Engine {
                 }) => (ending.map(|ending| Settlement::new(claim, ending)), effect),
                 Err(_) => {
                     metric::panicked();
-                    let ending = self.after_panic(&hold, &channel, attempts);
+                    let ending = self.after_panic(phase, &hold, &channel, attempts);
                     (
                         Some(Settlement::of_lease(hold.lease.clone(), ending)),
                         Effect::Failing,
@@ -110,9 +112,8 @@ impl Engine {
             media: self.media.clone(),
             progress: progress.clone(),
         };
-        let replay = work.claim.publication().commit_started_at.is_some()
-            && work.claim.phase() == Phase::Preparing;
-        let call = Call::within(settings.publish_deadline).replaying(replay);
+        let call =
+            Call::within(settings.publish_deadline).replaying(had_earlier_doubt(&work.claim));
         let prepare = work
             .channel
             .publisher
@@ -138,9 +139,13 @@ impl Engine {
         crash_point!("before_mark");
         let settings = self.settings();
         let replay = work.channel.replay();
+        if replay == Replay::Never && had_earlier_doubt(&work.claim) {
+            // The channel promised more when the first commit was marked.
+            return self.stopped(work, Stop::Refused(MarkRefused::ReplayEnded));
+        }
         if let Some(permit) = work.claim.permit(settings.request_timeout) {
             return match permit {
-                Ok(_) => self.commit(work, prepared).await,
+                Ok(permit) => self.commit(work, prepared, permit).await,
                 Err(refused) => self.stopped(work, Stop::Refused(refused)),
             };
         }
@@ -153,7 +158,7 @@ impl Engine {
             };
             work.claim = claim;
             match permit {
-                Ok(_) => return self.commit(work, prepared).await,
+                Ok(permit) => return self.commit(work, prepared, permit).await,
                 Err(MarkRefused::SlotTaken(wait)) if wait <= longest_slot_wait(&work) => {
                     tokio::select! {
                         () = tokio::time::sleep(wait) => {}
@@ -172,7 +177,7 @@ impl Engine {
 
     /// The one irreversible call. It starts only if it ends before the lease does, and once it is
     /// on its way it is awaited to its deadline, whatever happens (BEAT-4, BEAT-5).
-    async fn commit(&self, work: Work, prepared: Prepared) -> Done {
+    async fn commit(&self, work: Work, prepared: Prepared, permit: CommitPermit) -> Done {
         let timeout = self.settings().request_timeout;
         let ends_at = BootInstant::now().plus(timeout);
         let (lease, gate) = (work.hold.lease.clone(), self.gate.clone());
@@ -200,7 +205,10 @@ impl Engine {
             });
         crash_point!("answered");
         match result {
-            Ok(receipt) => accepted(work.claim, receipt),
+            Ok(receipt) => {
+                let receipt = self.completed(&work, &prepared, permit, receipt).await;
+                accepted(work.claim, receipt)
+            }
             Err(error) => {
                 let facts = self.facts(&work.channel, work.claim.publication().attempts, true);
                 let (ending, effect) = judge::judge(&error, &facts);
@@ -209,6 +217,35 @@ impl Engine {
                     ending,
                     effect,
                 }
+            }
+        }
+    }
+
+    /// A platform may say "you have published this already" without saying where: then it is asked,
+    /// once and briefly. Whatever it answers, the post is accepted.
+    async fn completed(
+        &self,
+        work: &Work,
+        prepared: &Prepared,
+        permit: CommitPermit,
+        receipt: Receipt,
+    ) -> Receipt {
+        let publisher = &work.channel.publisher;
+        if receipt != Receipt::without_id() || !publisher.can_look_up() {
+            return receipt;
+        }
+        let look = self.look_of(work, permit.commit_started_at());
+        let call = Call::within(ASK_WHERE);
+        let key = work.draft.key();
+        match publisher
+            .reconcile(&work.draft, Some(prepared), &key, &look, &call)
+            .await
+        {
+            Ok(Verdict::Found(found)) => found,
+            Ok(_) => receipt,
+            Err(error) => {
+                warn!(%error, "accepted, but the platform did not say where it is");
+                receipt
             }
         }
     }
@@ -263,13 +300,20 @@ impl Engine {
         }
     }
 
-    fn after_panic(&self, hold: &Hold, channel: &Channel, attempts: i32) -> Ending {
+    fn after_panic(&self, phase: Phase, hold: &Hold, channel: &Channel, attempts: i32) -> Ending {
         let facts = self.facts(channel, attempts, hold.is_committing());
         let failure = Failure {
             kind: "panic",
             message: "the publisher panicked".to_owned(),
         };
-        if hold.is_committing() {
+        if phase == Phase::Reconciling {
+            // It may be live as before, and the next look may well panic too.
+            Ending::Unconfirmed {
+                look_after: Some(self.settings().retry_max),
+                tell: true,
+                failure,
+            }
+        } else if hold.is_committing() {
             judge::doubt(failure, &facts)
         } else {
             Ending::Retryable {
@@ -292,7 +336,7 @@ impl Engine {
         };
         Facts {
             may_be_live,
-            replayable: channel.replay() != crate::locks::Replay::Never,
+            replayable: channel.replay() != Replay::Never,
             can_look_up: channel.publisher.can_look_up(),
             retry_after: back_off(settings.retry_base, tries),
             limit_after: back_off(LIMIT_BASE.max(settings.retry_base), failures + 1),

@@ -12,6 +12,7 @@ use super::report::CleanupReport;
 use super::retention::Retention;
 use super::schedule::{Schedule, ScheduleError};
 use super::tick::{BadPattern, Pattern, Ticks};
+use crate::crash::crash_point;
 use crate::locks::{Locks, ReclaimError, RecoveryStats};
 use crate::media::{Media, MediaError};
 use crate::reload;
@@ -68,11 +69,12 @@ impl Cleanup {
     /// reports what it did.
     pub async fn run(&self, stop: &CancellationToken) -> Result<CleanupReport, CleanupError> {
         self.locks.check_age(self.lock_timeout)?;
-        let recovery = sum(
-            self.locks.recover_stale().await?,
-            self.locks.reclaim_stale(self.lock_timeout).await?,
-        );
+        let recovered = self.locks.recover_stale().await?;
+        crash_point!("in_cleanup");
+        let reclaimed = self.locks.reclaim_stale(self.lock_timeout).await?;
+        let recovery = sum(recovered, reclaimed);
         let pruned = self.retention().prune(stop).await?;
+        crash_point!("after_prune");
         metric::pruned(pruned.publications);
         let files = unused_files(self.locks.database(), &self.media)
             .delete(stop)

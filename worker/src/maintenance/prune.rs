@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::retention::Retention;
 use super::retired;
+use crate::crash::crash_point;
 
 /// The statuses that retention may take. What failed or is unconfirmed waits for a person, however
 /// long. Written out, because a partial index is only used where its words are repeated.
@@ -60,6 +61,7 @@ pub(super) async fn page(retention: &Retention<'_>, rows: u64) -> Result<Page, D
         return Ok(Page::default());
     }
     let page = delete(&tx, &leaving, prunable(retention)).await?;
+    crash_point!("in_prune");
     tx.commit().await?;
     Ok(page)
 }

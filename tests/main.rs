@@ -1,5 +1,6 @@
 //! Integration tests: real databases, real processes. `tests/run` runs them all.
 
+mod commands;
 mod engine;
 mod locks;
 mod maintenance;

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use api_client::{ChannelConfig, ConfigError, Guarantee, HttpClient, Publisher, Registry};
+use api_client::{
+    ChannelConfig, ConfigError, Guarantee, HttpClient, Publisher, Registry, TokenStore,
+};
 use entity::channel;
 use uuid::Uuid;
 
 use super::credentials::{CredentialsError, open_credentials};
-use super::tokens::SealedTokens;
+use super::tokens::{NoTokens, SealedTokens};
 use crate::database::Database;
 use crate::locks::Replay;
 use crate::seal::Sealer;
@@ -127,17 +129,17 @@ impl Book {
             .as_object()
             .cloned()
             .ok_or(OpenChannelError::Settings)?;
-        let token_store = self
-            .sealer
-            .clone()
-            .map(|sealer| Arc::new(SealedTokens::new(self.db.clone(), sealer, row.id)) as Arc<_>);
+        let token_store: Arc<dyn TokenStore> = match self.sealer.clone() {
+            Some(sealer) => Arc::new(SealedTokens::new(self.db.clone(), sealer, row.id)),
+            None => Arc::new(NoTokens),
+        };
         Ok(self.registry.open(ChannelConfig {
             name: row.name.clone(),
             kind: row.kind.clone(),
             base_url: row.base_url.clone(),
             settings,
             credentials,
-            token_store,
+            token_store: Some(token_store),
             http: self.http.clone(),
         })?)
     }

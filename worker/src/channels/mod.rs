@@ -8,4 +8,4 @@ mod tokens;
 pub use book::{Book, Channel, OpenChannelError};
 pub use credentials::{CredentialsError, open_credentials, seal_credentials};
 pub use state::ChannelState;
-pub use tokens::SealedTokens;
+pub use tokens::{NoTokens, SealedTokens};

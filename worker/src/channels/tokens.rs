@@ -114,6 +114,28 @@ impl TokenStore for SealedTokens {
     }
 }
 
+/// The tokens of a channel that nobody can have logged in to: there is no key to seal them with.
+#[derive(Clone, Copy, Debug)]
+pub struct NoTokens;
+
+#[async_trait]
+impl TokenStore for NoTokens {
+    async fn load(&self) -> Result<StoredTokens, TokenStoreError> {
+        Ok(StoredTokens {
+            tokens: None,
+            version: 0,
+        })
+    }
+
+    async fn lock(&self, _: Duration) -> Result<Option<Box<dyn TokenLock>>, TokenStoreError> {
+        Ok(None)
+    }
+
+    async fn compare_and_set(&self, _: i64, _: &Tokens) -> Result<Option<i64>, TokenStoreError> {
+        Ok(None)
+    }
+}
+
 /// The refresh lock while this worker holds it.
 struct RefreshLock {
     locks: NamedLocks,

@@ -1,6 +1,8 @@
 //! `punctual key`: the sealing key.
 
 use clap::{Args, Subcommand};
+use entity::worker;
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 
 use super::store::{Store, key_variable};
 use super::{GlobalFlags, Refusal, SettingFlags, output};
@@ -30,14 +32,19 @@ pub(super) async fn run(globals: GlobalFlags, command: KeyCommand) -> Result<(),
     let store = Store::to_change(globals.settings(&SettingFlags::default())?).await?;
     let rotated = rotate(&store).await;
     store.close().await;
-    let (sealer, channels) = rotated?;
+    let (sealer, channels, workers) = rotated?;
+    if workers > 0 {
+        output::note(format!(
+            "warning: {workers} workers are running with the old key; restart them"
+        ));
+    }
     output::line(format!(
         "credentials of {channels} channels are sealed with the key {}",
         sealer.key_id()
     ))
 }
 
-async fn rotate(store: &Store) -> Result<(Sealer, usize), Refusal> {
+async fn rotate(store: &Store) -> Result<(Sealer, usize, u64), Refusal> {
     let acts = Acts::new(store.db.clone());
     if let Some(sealer) = store.sealer()? {
         // A key that is missing is noticed before a new one is made.
@@ -60,7 +67,12 @@ async fn rotate(store: &Store) -> Result<(Sealer, usize), Refusal> {
         }
     };
     let channels = acts.reseal(&sealer).await.map_err(refused)?;
-    Ok((sealer, channels))
+    let workers = worker::Entity::find()
+        .filter(worker::Column::StoppedAt.is_null())
+        .filter(worker::Column::DeclaredDeadAt.is_null())
+        .count(store.db.work())
+        .await?;
+    Ok((sealer, channels, workers))
 }
 
 fn refused(error: ResealError) -> Refusal {

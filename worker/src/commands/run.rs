@@ -43,7 +43,7 @@ const FIXED: [&str; 5] = [
     "log_format",
 ];
 
-/// Publish what is due, until told to stop
+/// Publishes what is due, until told to stop
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunArgs {

@@ -117,7 +117,8 @@ fn for_people(detail: &PublicationDetail) -> String {
     let mut text = String::new();
     for (name, value) in lines {
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{name:<13} {}", printable(&value));
+        let value = if value.is_empty() { "-" } else { &value };
+        let _ = writeln!(text, "{name:<13} {}", printable(value));
     }
     if !detail.attempt_history.is_empty() {
         text.push('\n');

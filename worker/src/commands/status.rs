@@ -95,6 +95,7 @@ async fn read(db: &Database) -> Result<Overview, Refusal> {
         .collect();
     let workers = worker::Entity::find()
         .filter(worker::Column::StoppedAt.is_null())
+        .filter(worker::Column::DeclaredDeadAt.is_null())
         .order_by_asc(worker::Column::StartedAt)
         .all(db.work())
         .await?

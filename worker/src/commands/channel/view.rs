@@ -4,17 +4,15 @@ use std::sync::Arc;
 
 use api_client::{
     ChannelConfig, Credentials, Guarantee, HttpClient, HttpOptions, Publisher, Registry,
-    StoredTokens, TokenLock, TokenStore, TokenStoreError, Tokens,
 };
-use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use entity::channel;
 use serde::Serialize;
 use serde_json::Value;
-use std::time::Duration;
 use url::Url;
 use uuid::Uuid;
 
+use crate::channels::NoTokens;
 use crate::commands::Refusal;
 use crate::commands::table::Tone;
 use crate::commands::view::instant;
@@ -121,27 +119,6 @@ fn shown_url(text: &str) -> String {
         url.set_query(Some("***"));
     }
     url.to_string()
-}
-
-/// The token store of a channel that is only looked at.
-struct NoTokens;
-
-#[async_trait]
-impl TokenStore for NoTokens {
-    async fn load(&self) -> Result<StoredTokens, TokenStoreError> {
-        Ok(StoredTokens {
-            tokens: None,
-            version: 0,
-        })
-    }
-
-    async fn lock(&self, _: Duration) -> Result<Option<Box<dyn TokenLock>>, TokenStoreError> {
-        Ok(None)
-    }
-
-    async fn compare_and_set(&self, _: i64, _: &Tokens) -> Result<Option<i64>, TokenStoreError> {
-        Ok(None)
-    }
 }
 
 /// Whether the channel takes posts at `now`, and how that looks.

@@ -1,0 +1,20 @@
+//! The `punctual` command as people and scripts meet it: the real binary on real databases.
+
+mod acting;
+mod channels;
+mod cleaning;
+mod desk;
+mod files;
+mod help;
+mod keys;
+mod lists;
+mod login;
+mod opening;
+mod racing;
+mod reading;
+mod resolving;
+mod scheduling;
+mod secrets;
+mod sharing;
+mod speed;
+mod watching;

@@ -42,6 +42,14 @@ impl TestDb {
         Self::connected(Engine::Postgres, database.url(), Owned::Database(database)).await
     }
 
+    /// A migrated database of this engine.
+    pub(crate) async fn of(engine: Engine) -> Result<Self> {
+        match engine {
+            Engine::Sqlite => Self::sqlite().await,
+            Engine::Postgres => Self::postgres().await,
+        }
+    }
+
     /// A database without any table.
     pub(crate) async fn empty(engine: Engine) -> Result<Self> {
         match engine {

@@ -14,7 +14,7 @@ pub(crate) use crash_point;
 
 /// Names the point at which to die: `after_claim`, or `after_claim:3` for its third time.
 #[cfg(feature = "crash-points")]
-pub const CRASH_VARIABLE: &str = "CRASH_POINT";
+const CRASH_VARIABLE: &str = "CRASH_POINT";
 
 #[cfg(feature = "crash-points")]
 pub(crate) fn reached(name: &str) {

@@ -1,5 +1,7 @@
 //! Integration tests: real databases, real processes. `tests/run` runs them all.
 
 mod engine;
+mod locks;
+mod maintenance;
 mod schema;
 mod support;

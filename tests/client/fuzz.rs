@@ -45,6 +45,17 @@ fn near_miss() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|object| json!(object).to_string().into_bytes())
 }
 
+/// What the platforms say when all is well.
+fn well_formed() -> impl Strategy<Value = Vec<u8>> {
+    let bodies = [
+        json!({"status": "success", "deviationid": "D", "url": "https://d.example/D"}),
+        json!({"status": "success", "access_token": "a", "refresh_token": "r", "expires_in": 3600}),
+        json!({"status": "error", "error": "invalid_request", "error_code": 9}),
+        json!({"id": "1", "url": "https://a.example/1"}),
+    ];
+    prop::sample::select(bodies.map(|body| body.to_string().into_bytes()).to_vec())
+}
+
 fn answer() -> impl Strategy<Value = Answer> {
     let status = prop_oneof![
         prop::sample::select(vec![
@@ -55,7 +66,8 @@ fn answer() -> impl Strategy<Value = Answer> {
     let body = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..400),
         near_miss(),
-        near_miss()
+        near_miss(),
+        well_formed(),
     ];
     let header = prop::option::of("[ -~]{0,30}");
     let kind = prop::sample::select(vec!["application/json", "text/html", "text/plain"]);

@@ -33,7 +33,7 @@ async fn a_lost_refresh_answer_needs_a_login_and_the_token_is_not_sent_twice() {
         sandbox.expire_deviantart_tokens();
         sandbox.script(Fault::once(Route::Token, action).after_accept());
         let mut store = Watched::new(tokens(&pair));
-        store.lock_left = Duration::from_millis(4_100);
+        store.lock_left = Duration::from_secs(6);
         let store: Arc<dyn TokenStore> = Arc::new(store);
         let workers = workers(&sandbox, &store, 2);
         assert_eq!(

@@ -176,3 +176,23 @@ async fn the_sandbox_is_as_strict_as_the_platform() {
         .expect("an answer");
     assert_eq!(second.status().as_u16(), 400, "single-use");
 }
+
+/// A platform that went away refuses senders, also those that were connected.
+#[tokio::test]
+async fn a_dropped_sandbox_refuses_its_senders() {
+    let sandbox = sandbox().await;
+    let publisher = webhook(&format!("{}/hook/a", sandbox.url()), json!({}));
+    let draft = draft("A");
+    let commit = async || {
+        publisher
+            .commit(&draft, &Prepared::nothing(), &draft.key(), &call())
+            .await
+    };
+    assert_eq!(word(&commit().await), "accepted");
+    let address = sandbox.address();
+    drop(sandbox);
+    while tokio::net::TcpStream::connect(address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(word(&commit().await), "unavailable");
+}

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use api_client::sandbox::{Pair, Route};
-use api_client::{Call, Credentials, MemoryTokenStore, Prepared, Registry, TokenStore};
+use api_client::{Answer, Call, Credentials, MemoryTokenStore, Prepared, Registry, TokenStore};
 use axum::Router;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::routing::any;
 use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
@@ -236,8 +237,14 @@ async fn no_secret_reaches_debug_output() {
         }),
     );
     channel.credentials = credentials.clone();
+    let answer = Answer {
+        status: 200,
+        headers: HeaderMap::from_iter([(SET_COOKIE, HeaderValue::from_static("7777"))]),
+        body: r#"{"access_token":"access-7777"}"#.into(),
+        complete: true,
+    };
     let shown = format!(
-        "{credentials:?} {channel:?} {:?} {store:?} {:?} {:?} {:?} {:?}",
+        "{credentials:?} {channel:?} {answer:?} {:?} {store:?} {:?} {:?} {:?} {:?}",
         tokens(&pair),
         store.load().await,
         http(),

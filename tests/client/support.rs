@@ -34,7 +34,12 @@ pub(crate) async fn sandbox() -> Sandbox {
 }
 
 pub(crate) fn call() -> Call {
-    Call::within(Duration::from_secs(10))
+    Call::within(Duration::from_secs(30))
+}
+
+/// Short enough to wait for, long enough to connect on a busy machine.
+pub(crate) fn short_call() -> Call {
+    Call::within(Duration::from_secs(3))
 }
 
 pub(crate) fn object(value: Value) -> Map<String, Value> {

@@ -8,7 +8,9 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{Notes, call, deviantart, draft, draft_with_file, sandbox, webhook, word};
+use crate::support::{
+    Notes, call, deviantart, draft, draft_with_file, sandbox, short_call, webhook, word,
+};
 
 async fn commit(
     publisher: &dyn Publisher,
@@ -119,7 +121,7 @@ async fn what_was_accepted_without_an_answer_is_never_safe_to_retry() {
     for (number, action) in actions.into_iter().enumerate() {
         let shown = format!("{action:?}");
         sandbox.script(Fault::once(Route::Webhook, action.clone()).after_accept());
-        let short = Call::within(Duration::from_millis(700));
+        let short = short_call();
         assert_eq!(
             word(&commit(&*hook, &short).await),
             "ambiguous",
@@ -132,7 +134,7 @@ async fn what_was_accepted_without_an_answer_is_never_safe_to_retry() {
             .await
             .expect("uploaded");
         sandbox.script(Fault::once(Route::Publish, action).after_accept());
-        let short = Call::within(Duration::from_millis(700));
+        let short = short_call();
         let result = art.commit(&draft, &prepared, &draft.key(), &short).await;
         assert_eq!(word(&result), "ambiguous", "deviantart {shown}");
         assert_eq!(
@@ -163,7 +165,7 @@ async fn a_webhook_body_that_drips_past_the_timeout_is_still_accepted() {
     let sandbox = sandbox().await;
     sandbox.script(Fault::once(Route::Webhook, Action::Drip));
     let hook = webhook(&format!("{}/hook/a", sandbox.url()), json!({}));
-    let receipt = commit(&*hook, &Call::within(Duration::from_millis(600)))
+    let receipt = commit(&*hook, &short_call())
         .await
         .expect("2xx is accepted");
     assert_eq!(receipt.remote_id, None, "the id had not arrived");
@@ -175,7 +177,7 @@ async fn a_webhook_body_that_drips_past_the_timeout_is_still_accepted() {
         .prepare(&draft, &Notes::default(), &files, &call())
         .await
         .expect("uploaded");
-    let short = Call::within(Duration::from_millis(600));
+    let short = short_call();
     let result = art.commit(&draft, &prepared, &draft.key(), &short).await;
     assert_eq!(
         word(&result),

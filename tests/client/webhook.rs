@@ -100,7 +100,6 @@ async fn the_body_carries_the_whole_post() {
     draft.assets.push(files.add("last.png", b"fits"));
     draft.options.insert("pin".into(), json!(true));
     let publisher = webhook(&url, json!({ "inline_limit": 100 }));
-    assert!(publisher.needs_prepare(&draft));
     publish(&*publisher, &draft, &files)
         .await
         .expect("accepted");
@@ -131,6 +130,32 @@ async fn the_body_carries_the_whole_post() {
     );
 }
 
+/// The limit is for the request, not for each file.
+#[tokio::test]
+async fn files_share_one_limit() {
+    let (url, caught) = receiver().await;
+    let (mut draft, mut files) = draft_with_file("Title", b"small");
+    draft.assets.push(files.add("last.png", b"fits"));
+    for (limit, inlined) in [(9, 2), (8, 1), (4, 1), (0, 0)] {
+        let publisher = webhook(&url, json!({ "inline_limit": limit }));
+        publish(&*publisher, &draft, &files)
+            .await
+            .expect("accepted");
+        let (_, body) = caught
+            .lock()
+            .expect("not poisoned")
+            .pop()
+            .expect("a request");
+        let body: Value = serde_json::from_slice(&body).expect("JSON");
+        let assets = body["post"]["assets"].as_array().expect("a list");
+        let with_data = assets
+            .iter()
+            .filter(|asset| asset.get("data").is_some())
+            .count();
+        assert_eq!((assets.len(), with_data), (2, inlined), "limit {limit}");
+    }
+}
+
 /// TWICE-2.
 #[tokio::test]
 async fn the_guarantee_is_what_the_channel_states() {
@@ -157,8 +182,8 @@ async fn the_guarantee_is_what_the_channel_states() {
         assert_eq!(publisher.guarantee(), guarantee, "{settings}");
         assert_eq!(publisher.can_look_up(), looks, "{settings}");
         assert!(
-            !publisher.needs_prepare(&draft),
-            "nothing to prepare without files"
+            !publisher.prepares_remotely(),
+            "nothing is left on the receiver"
         );
         if !looks {
             let verdict = publisher

@@ -76,8 +76,17 @@ pub async fn read_db_now(db: &impl ConnectionTrait) -> Result<DateTime<Utc>, DbE
         .try_get("", "db_now")
 }
 
+/// Longer waits are cut to this: a platform may name any number, and the databases know no instant
+/// after the year 9999.
+const LONGEST: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
+
+/// The instant `after` this `now`, as far away as can be stored.
+pub(crate) fn later(now: DateTime<Utc>, after: Duration) -> DateTime<Utc> {
+    now + after.min(LONGEST)
+}
+
 fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+    i64::try_from(duration.min(LONGEST).as_millis()).unwrap_or(i64::MAX)
 }
 
 /// An instant on a clock that also counts suspend (BEAT-5): a laptop that slept through its lease

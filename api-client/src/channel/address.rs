@@ -19,7 +19,8 @@ pub(crate) fn endpoint(text: &str, allow_http: bool) -> Result<Url, ConfigError>
     }
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Whether what is sent there stays on this machine.
+pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),

@@ -6,7 +6,7 @@ mod error;
 mod reader;
 mod registry;
 
-pub(crate) use address::endpoint;
+pub(crate) use address::{endpoint, is_loopback};
 pub use credentials::Credentials;
 pub use error::ConfigError;
 pub(crate) use reader::{Reader, refuse_unknown};

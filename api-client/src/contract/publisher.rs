@@ -11,10 +11,6 @@ pub trait Publisher: Send + Sync {
     /// What this channel can promise when an outcome is unknown.
     fn guarantee(&self) -> Guarantee;
 
-    /// Whether `prepare` does anything remote or slow for this draft. Where it does not, the
-    /// caller's claim can be the mark of the commit at no extra write.
-    fn needs_prepare(&self, draft: &Draft) -> bool;
-
     /// Whether `prepare` leaves anything on the platform. Where it does not, on any draft, a claim
     /// can be the mark of its commit at no extra write.
     fn prepares_remotely(&self) -> bool;

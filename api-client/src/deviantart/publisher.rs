@@ -40,10 +40,6 @@ impl Publisher for DeviantArt {
         }
     }
 
-    fn needs_prepare(&self, _: &Draft) -> bool {
-        true
-    }
-
     fn prepares_remotely(&self) -> bool {
         true
     }

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -14,7 +15,7 @@ const LONGEST_ANSWER: usize = 1024 * 1024;
 const LONGEST_ERROR: usize = 64 * 1024;
 
 /// A platform's answer, bounded and decompressed.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Answer {
     /// HTTP status.
     pub status: u16,
@@ -100,5 +101,16 @@ impl Answer {
             true => String::new(),
             false => crate::text::line(text).chars().take(LENGTH).collect(),
         }
+    }
+}
+
+/// Neither headers nor body: an answer of a token endpoint is all secrets.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer")
+            .field("status", &self.status)
+            .field("length", &self.body.len())
+            .field("complete", &self.complete)
+            .finish_non_exhaustive()
     }
 }

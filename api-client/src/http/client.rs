@@ -1,4 +1,5 @@
 use std::error::Error as _;
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -35,7 +36,7 @@ impl Default for HttpOptions {
 pub struct HttpError(String);
 
 /// HTTP with the care that publishing needs: no redirects, no hidden retries, bounded answers.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HttpClient {
     client: Client,
 }
@@ -104,6 +105,13 @@ impl HttpClient {
                 )),
             }),
         }
+    }
+}
+
+/// Nothing inside: the address of a proxy may hold a password.
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpClient").finish_non_exhaustive()
     }
 }
 

@@ -49,7 +49,7 @@
 //! | `{"do": "page"}` | 403 with a page for people |
 //! | `{"do": "reset"}` | a reset connection; before accepting that is a refusal |
 //! | `{"do": "hang"}` | nothing, ever |
-//! | `{"do": "drip"}` | the right answer, one byte every 50 ms |
+//! | `{"do": "drip"}` | the right answer, one byte every 200 ms |
 //! | `{"do": "hold"}` | nothing until released, then the right answer |
 
 mod connection;

@@ -6,6 +6,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connection::{Doors, Line};
 use super::deviantart::{Pair, Studio};
@@ -40,11 +41,13 @@ impl State {
     }
 }
 
-/// A running sandbox. Dropping it closes its door; requests under way end on their own.
+/// A running sandbox. Dropping it closes its door and idle connections, so that senders are refused;
+/// requests under way end on their own.
 pub struct Sandbox {
     address: SocketAddr,
     world: World,
     server: JoinHandle<()>,
+    _open: DropGuard,
 }
 
 impl Sandbox {
@@ -60,14 +63,19 @@ impl Sandbox {
             .nest("/_sandbox", control::routes())
             .with_state(world.clone())
             .into_make_service_with_connect_info::<Line>();
+        let open = CancellationToken::new();
+        let closed = open.clone().cancelled_owned();
         let server = tokio::spawn(async move {
-            // Serving ends only with the task.
-            let _ = axum::serve(Doors(listener), app).await;
+            // Serving has no error of its own; it ends when the door is closed.
+            let _ = axum::serve(Doors(listener), app)
+                .with_graceful_shutdown(closed)
+                .await;
         });
         Ok(Self {
             address,
             world,
             server,
+            _open: open.drop_guard(),
         })
     }
 
@@ -152,12 +160,6 @@ impl Sandbox {
     /// Forgets everything and lets go of what is held.
     pub fn reset(&self) {
         self.world.reset();
-    }
-}
-
-impl Drop for Sandbox {
-    fn drop(&mut self) {
-        self.server.abort();
     }
 }
 

@@ -213,7 +213,7 @@ fn drip(response: Response) -> Response {
         futures::stream::iter((0..chunk.len()).map(move |at| chunk.slice(at..=at)))
     });
     let slow = bytes.then(|byte| async move {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
         Ok::<Bytes, std::convert::Infallible>(byte)
     });
     head.headers.remove("content-length");

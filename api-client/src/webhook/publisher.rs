@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::payload::{self, Inlined};
 use super::settings::Settings;
 use super::{judge_commit, judge_look};
+use crate::channel::is_loopback;
 use crate::http::sensitive_header;
 use crate::redact::Redact;
 use crate::{
@@ -83,12 +84,6 @@ impl Publisher for Webhook {
         }
     }
 
-    fn needs_prepare(&self, draft: &Draft) -> bool {
-        payload::inlined(draft, self.settings.inline_limit)
-            .next()
-            .is_some()
-    }
-
     fn prepares_remotely(&self) -> bool {
         false
     }
@@ -105,8 +100,7 @@ impl Publisher for Webhook {
                     .into(),
             );
         }
-        if self.settings.url.scheme() == "http" && self.settings.url.host_str() != Some("127.0.0.1")
-        {
+        if self.settings.url.scheme() == "http" && !is_loopback(&self.settings.url) {
             warnings.push("requests travel in the clear: the URL is plain http".into());
         }
         warnings
@@ -124,7 +118,8 @@ impl Publisher for Webhook {
         assets: &dyn AssetSource,
         _: &Call,
     ) -> Result<Prepared, PublishError> {
-        if !self.needs_prepare(draft) {
+        let inlined = payload::inlined(draft, self.settings.inline_limit);
+        if inlined.count() == 0 {
             return Ok(Prepared::nothing());
         }
         let files = payload::read_inlined(draft, self.settings.inline_limit, assets).await?;

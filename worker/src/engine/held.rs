@@ -37,7 +37,15 @@ impl Hold {
 
 /// The leases of one worker.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Holds(Arc<Mutex<HashMap<Uuid, Hold>>>);
+pub(crate) struct Holds(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    running: HashMap<Uuid, Hold>,
+    /// Locks whose end could not be written. They are not renewed, but a commit may stand behind
+    /// them: they must never be taken for claims that nobody knows of.
+    left: Vec<Lease>,
+}
 
 impl Holds {
     /// Takes note of a claim, from its first moment.
@@ -48,31 +56,50 @@ impl Holds {
             stop: CancellationToken::new(),
             committing: Arc::default(),
         };
-        self.lock().insert(claim.lock().lock_id, hold.clone());
+        self.lock()
+            .running
+            .insert(claim.lock().lock_id, hold.clone());
         hold
     }
 
     /// Forgets a lease that ended.
     pub(crate) fn remove(&self, lock: LockRef) {
-        self.lock().remove(&lock.lock_id);
+        self.lock().running.remove(&lock.lock_id);
+    }
+
+    /// Leaves a lock to recovery: its end could not be written.
+    pub(crate) fn leave(&self, lock: LockRef) {
+        let mut known = self.lock();
+        if let Some(hold) = known.running.remove(&lock.lock_id) {
+            known.left.push(hold.lease);
+        }
     }
 
     /// All leases, to be renewed.
     pub(crate) fn leases(&self) -> Vec<Lease> {
         self.lock()
+            .running
             .values()
             .map(|hold| hold.lease.clone())
             .collect()
     }
 
-    /// How many there are.
+    /// Everything this worker ever claimed and that may still be locked.
+    pub(crate) fn known(&self) -> Vec<Lease> {
+        let known = self.lock();
+        let running = known.running.values().map(|hold| &hold.lease);
+        running.chain(&known.left).cloned().collect()
+    }
+
+    /// How many are running.
     pub(crate) fn len(&self) -> usize {
-        self.lock().len()
+        self.lock().running.len()
     }
 
     /// How many of a channel.
     pub(crate) fn of_channel(&self, channel_id: Uuid) -> usize {
         self.lock()
+            .running
             .values()
             .filter(|hold| hold.channel_id == channel_id)
             .count()
@@ -80,20 +107,20 @@ impl Holds {
 
     /// Stops what runs under a lost lease; says whether anything did.
     pub(crate) fn stop(&self, lock: LockRef) -> bool {
-        let holds = self.lock();
-        let hold = holds.get(&lock.lock_id);
+        let known = self.lock();
+        let hold = known.running.get(&lock.lock_id);
         hold.inspect(|hold| hold.stop.cancel()).is_some()
     }
 
     /// Stops everything that has not committed yet.
     pub(crate) fn stop_all(&self) {
-        for hold in self.lock().values() {
+        for hold in self.lock().running.values() {
             hold.stop.cancel();
         }
     }
 
-    /// A poisoned map is still a map: every write to it is one call.
-    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Hold>> {
+    /// Poisoned or not: every write is one call.
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -36,6 +36,19 @@ impl Engine {
         }
     }
 
+    /// What a look has to know: when the commit was marked, and what belongs to others.
+    pub(super) fn look_of(&self, work: &Work, committed_at: DateTime<Utc>) -> Look {
+        let publication = work.claim.publication();
+        Look {
+            committed_at,
+            others: Arc::new(Siblings {
+                db: self.db.clone(),
+                channel_id: publication.channel_id,
+                publication_id: publication.id,
+            }),
+        }
+    }
+
     async fn verdict(&self, work: &Work) -> Result<(Ending, Effect), DbErr> {
         let publication = work.claim.publication();
         let publisher = &work.channel.publisher;
@@ -52,16 +65,10 @@ impl Engine {
             lock: work.claim.lock(),
             progress: Progress::new(),
         };
-        let look = Look {
-            committed_at: publication
-                .commit_started_at
-                .unwrap_or(publication.publish_at),
-            others: Arc::new(Siblings {
-                db: self.db.clone(),
-                channel_id: publication.channel_id,
-                publication_id: publication.id,
-            }),
-        };
+        let committed_at = publication
+            .commit_started_at
+            .unwrap_or(publication.publish_at);
+        let look = self.look_of(work, committed_at);
         let call = Call::within(settings.request_timeout);
         let asked = async {
             let prepared = publisher.recall(&work.draft, &checkpoints).await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api_client::{Call, Draft, Prepared, PublishError, Receipt};
+use api_client::{Call, Draft, Prepared, PublishError, Receipt, Verdict};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,10 +17,12 @@ use super::progress::{FencedCheckpoints, MediaAssets, Progress};
 use crate::channels::Channel;
 use crate::clock::BootInstant;
 use crate::crash::crash_point;
-use crate::locks::{Claim, Ending, Failure, MarkRefused, Replay, Settlement};
+use crate::locks::{Claim, CommitPermit, Ending, Failure, MarkRefused, Replay, Settlement};
 use crate::telemetry::metric;
 use entity::Phase;
 
+/// How long a platform is asked where an accepted post is.
+const ASK_WHERE: Duration = Duration::from_secs(5);
 /// How much longer than its timeout a commit is waited for, so that the client's own timeout, which
 /// knows more, comes first.
 const GRACE: Duration = Duration::from_secs(1);
@@ -110,9 +112,8 @@ impl Engine {
             media: self.media.clone(),
             progress: progress.clone(),
         };
-        let replay = work.claim.publication().commit_started_at.is_some()
-            && work.claim.phase() == Phase::Preparing;
-        let call = Call::within(settings.publish_deadline).replaying(replay);
+        let call =
+            Call::within(settings.publish_deadline).replaying(had_earlier_doubt(&work.claim));
         let prepare = work
             .channel
             .publisher
@@ -144,7 +145,7 @@ impl Engine {
         }
         if let Some(permit) = work.claim.permit(settings.request_timeout) {
             return match permit {
-                Ok(_) => self.commit(work, prepared).await,
+                Ok(permit) => self.commit(work, prepared, permit).await,
                 Err(refused) => self.stopped(work, Stop::Refused(refused)),
             };
         }
@@ -157,7 +158,7 @@ impl Engine {
             };
             work.claim = claim;
             match permit {
-                Ok(_) => return self.commit(work, prepared).await,
+                Ok(permit) => return self.commit(work, prepared, permit).await,
                 Err(MarkRefused::SlotTaken(wait)) if wait <= longest_slot_wait(&work) => {
                     tokio::select! {
                         () = tokio::time::sleep(wait) => {}
@@ -176,7 +177,7 @@ impl Engine {
 
     /// The one irreversible call. It starts only if it ends before the lease does, and once it is
     /// on its way it is awaited to its deadline, whatever happens (BEAT-4, BEAT-5).
-    async fn commit(&self, work: Work, prepared: Prepared) -> Done {
+    async fn commit(&self, work: Work, prepared: Prepared, permit: CommitPermit) -> Done {
         let timeout = self.settings().request_timeout;
         let ends_at = BootInstant::now().plus(timeout);
         let (lease, gate) = (work.hold.lease.clone(), self.gate.clone());
@@ -204,7 +205,10 @@ impl Engine {
             });
         crash_point!("answered");
         match result {
-            Ok(receipt) => accepted(work.claim, receipt),
+            Ok(receipt) => {
+                let receipt = self.completed(&work, &prepared, permit, receipt).await;
+                accepted(work.claim, receipt)
+            }
             Err(error) => {
                 let facts = self.facts(&work.channel, work.claim.publication().attempts, true);
                 let (ending, effect) = judge::judge(&error, &facts);
@@ -213,6 +217,35 @@ impl Engine {
                     ending,
                     effect,
                 }
+            }
+        }
+    }
+
+    /// A platform may say "you have published this already" without saying where: then it is asked,
+    /// once and briefly. Whatever it answers, the post is accepted.
+    async fn completed(
+        &self,
+        work: &Work,
+        prepared: &Prepared,
+        permit: CommitPermit,
+        receipt: Receipt,
+    ) -> Receipt {
+        let publisher = &work.channel.publisher;
+        if receipt != Receipt::without_id() || !publisher.can_look_up() {
+            return receipt;
+        }
+        let look = self.look_of(work, permit.commit_started_at());
+        let call = Call::within(ASK_WHERE);
+        let key = work.draft.key();
+        match publisher
+            .reconcile(&work.draft, Some(prepared), &key, &look, &call)
+            .await
+        {
+            Ok(Verdict::Found(found)) => found,
+            Ok(_) => receipt,
+            Err(error) => {
+                warn!(%error, "accepted, but the platform did not say where it is");
+                receipt
             }
         }
     }

@@ -23,7 +23,9 @@ impl Engine {
     /// Returns the outcome's name, for the metric.
     pub(super) async fn settle(&self, mut settlement: Settlement) -> &'static str {
         for tries in 1.. {
+            let lock = settlement.lock();
             let Some((back, result)) = self.writer.settle(settlement).await else {
+                self.holds.leave(lock);
                 return "unwritten";
             };
             settlement = back;
@@ -38,6 +40,7 @@ impl Engine {
                     let lease_is_over = settlement.lease().deadline().remaining().is_zero();
                     if receipt_of(settlement.ending()).is_none() && lease_is_over {
                         warn!(%error, "not settled; recovery will take it from here");
+                        self.holds.leave(lock);
                         return "unwritten";
                     }
                     warn!(%error, tries, "not settled yet");

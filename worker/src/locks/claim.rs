@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use entity::publication::{Column, Entity};
 use entity::{Phase, Status, channel};
 use sea_orm::sea_query::{
@@ -53,18 +54,17 @@ impl Locks {
         let update = match batch.mark {
             Some(replay) => mark::set_mark(
                 self.acquisition(Phase::Committing, batch.lease),
-                backend,
-                replay,
+                clock::db_now(backend),
+                replay_until(backend, replay),
             ),
             None => self.acquisition(Phase::Preparing, batch.lease),
         };
         let update = only_picked(update, backend, with, ids)
             .filter(claimable(backend, &self.policy()))
-            .filter(Column::ChannelId.eq(batch.channel_id))
             .filter(if batch.probe {
-                not_paused()
+                not_paused(batch.channel_id)
             } else {
-                channel_is_open(backend)
+                channel_is_open(backend, Some(batch.channel_id))
             });
         self.take(update, batch.lease).await
     }
@@ -76,7 +76,7 @@ impl Locks {
             .acquisition(Phase::Preparing, lease)
             .filter(Column::Id.eq(id))
             .filter(claimable(backend, &self.policy()))
-            .filter(channel_is_open(backend));
+            .filter(channel_is_open(backend, None));
         Ok(self.take(update, lease).await?.pop())
     }
 
@@ -87,7 +87,7 @@ impl Locks {
         let due = Condition::all()
             .add(status_is(Status::Unconfirmed))
             .add(column(Column::NextAttemptAt).lte(clock::db_now(backend)))
-            .add(channel_is_open(backend));
+            .add(channel_is_open(backend, None));
         let pick = Query::select()
             .column(Column::Id.as_column_ref())
             .from(Entity)
@@ -165,8 +165,9 @@ fn claimable(backend: DbBackend, policy: &Policy) -> Condition {
         .add(column(Column::NextAttemptAt).gt(clock::db_now_minus(backend, policy.max_lateness)))
 }
 
-/// Whether the row's channel takes posts now: neither paused nor told to wait.
-fn channel_is_open(backend: DbBackend) -> SimpleExpr {
+/// Whether the row's channel takes posts now (neither paused nor told to wait), and is this one if
+/// one is given.
+fn channel_is_open(backend: DbBackend, only: Option<Uuid>) -> SimpleExpr {
     let not_told_to_wait = Condition::any()
         .add(channel::Column::NotBefore.is_null())
         .add(clock::expired(backend, channel::Column::NotBefore));
@@ -174,21 +175,31 @@ fn channel_is_open(backend: DbBackend) -> SimpleExpr {
         Condition::all()
             .add(channel::Column::PausedAt.is_null())
             .add(not_told_to_wait),
+        only,
     )
 }
 
-/// Whether the row's channel is not paused, told to wait or not.
-fn not_paused() -> SimpleExpr {
-    on_channel(Condition::all().add(channel::Column::PausedAt.is_null()))
+/// Whether the row's channel is this one and not paused, told to wait or not.
+fn not_paused(only: Uuid) -> SimpleExpr {
+    on_channel(
+        Condition::all().add(channel::Column::PausedAt.is_null()),
+        Some(only),
+    )
 }
 
-fn on_channel(condition: Condition) -> SimpleExpr {
-    let channels = Query::select()
-        .column(channel::Column::Id.as_column_ref())
+/// EXISTS, because nothing outside it may look like a way to find the rows: given the channel in
+/// the outer UPDATE, SQLite walks all rows of the channel instead of the few that were picked.
+fn on_channel(condition: Condition, only: Option<Uuid>) -> SimpleExpr {
+    let mut channels = Query::select()
+        .expr(Expr::cust("1"))
         .from(channel::Entity)
+        .and_where(Expr::col(channel::Column::Id.as_column_ref()).eq(column(Column::ChannelId)))
         .cond_where(condition)
         .to_owned();
-    column(Column::ChannelId).in_subquery(channels)
+    if let Some(id) = only {
+        channels.and_where(channel::Column::Id.eq(id));
+    }
+    Expr::exists(channels)
 }
 
 /// One probe per priority, each an equality on the due index that stops at `limit` rows, and the
@@ -249,6 +260,15 @@ fn pick(
         .limit(limit.into())
         .to_owned();
     (with, ids)
+}
+
+/// Until when a commit that is marked now may be repeated.
+fn replay_until(backend: DbBackend, replay: Replay) -> SimpleExpr {
+    match replay {
+        Replay::Never => Expr::val(None::<DateTime<Utc>>),
+        Replay::For(window) => clock::db_now_plus(backend, window),
+        Replay::Forever => Expr::val(mark::forever()),
+    }
 }
 
 /// A fresh lock id for each row, made by the database because one statement locks many.

@@ -13,7 +13,8 @@ use sea_orm::{
     FromQueryResult, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait, UpdateMany,
 };
 
-use super::lease::LockRef;
+use super::TOGETHER;
+use super::lease::{LockRef, lock_of};
 use crate::clock;
 
 /// A row under lock in the current transaction, and the database's clock when it was locked.
@@ -22,6 +23,13 @@ pub(super) struct Held {
     #[sea_orm(nested)]
     pub(super) publication: publication::Model,
     pub(super) db_now: DateTime<Utc>,
+}
+
+impl Held {
+    /// The lock the row is under, if it is under one.
+    pub(super) fn lock(&self) -> Option<LockRef> {
+        lock_of(&self.publication).ok()
+    }
 }
 
 /// The condition "one of these locks is still in force": id, lock id and version (LOCK-4).
@@ -48,7 +56,7 @@ pub(super) fn fenced(locks: &[LockRef]) -> Condition {
         )
 }
 
-/// Locks the matching rows in id order (LOCK-9) and reads them.
+/// Locks the matching rows in id order and reads them, no more than a transaction may take (LOCK-9).
 pub(super) async fn hold(
     tx: &impl ConnectionTrait,
     condition: Condition,
@@ -57,6 +65,7 @@ pub(super) async fn hold(
         .filter(condition)
         .column_as(clock::db_now(tx.get_database_backend()), "db_now")
         .order_by_asc(Column::Id)
+        .limit(TOGETHER as u64)
         .lock_exclusive()
         .into_model()
         .all(tx)
@@ -119,15 +128,15 @@ pub(super) fn scalar(query: SelectStatement) -> SimpleExpr {
     SimpleExpr::SubQuery(None, Box::new(query.into()))
 }
 
-/// The condition "in this status", written as a constant: a bound value would hide from the planner
-/// which partial index answers it.
-pub(crate) fn status_is(status: Status) -> SimpleExpr {
-    column(Column::Status).eq(Expr::Constant(status.to_value().into()))
-}
-
 /// A column, with its table's name: most statements here join.
 pub(super) fn column(column: Column) -> SimpleExpr {
     Expr::col(column.as_column_ref())
+}
+
+/// The condition "in this status", with the status as a constant: behind a parameter neither SQLite
+/// nor a generic plan of PostgreSQL sees that a partial index holds all such rows (LOCK-10).
+pub(crate) fn status_is(status: Status) -> SimpleExpr {
+    column(Column::Status).eq(SimpleExpr::Constant(status.to_value().into()))
 }
 
 /// The `n`-th value (from 1) of a row of the VALUES list that is joined as `new`.

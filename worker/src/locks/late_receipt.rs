@@ -3,7 +3,7 @@
 use api_client::Receipt;
 use entity::publication::Column;
 use entity::{Outcome, Status, attempt};
-use sea_orm::{ColumnTrait, Condition, DbErr, EntityTrait, QueryFilter};
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, DbErr, EntityTrait, QueryFilter};
 
 use super::Locks;
 use super::fence::hold;
@@ -39,17 +39,12 @@ impl Locks {
         let Some(held) = hold(&tx, row).await?.pop() else {
             return Ok(Adopted::Gone);
         };
-        let last_word = attempt::Entity::find()
-            .filter(attempt::Column::ExecutionLockId.eq(lock.lock_id))
-            .one(&tx)
-            .await?;
-        if last_word
-            .as_ref()
-            .is_some_and(|word| brings_receipt(word.outcome))
-        {
+        let words = words_of(&tx, lock).await?;
+        let step = transition::adopt(&held.publication, receipt, held.db_now);
+        let accepted = held.publication.accepted_at.is_some();
+        if accepted && words.iter().any(|word| holds(word, &step.receipt)) {
             return Ok(Adopted::Before);
         }
-        let step = transition::adopt(&held.publication, receipt, held.db_now);
         let adopted = match step.publication.status {
             Status::Published => Adopted::Published,
             _ => Adopted::Noted,
@@ -59,7 +54,7 @@ impl Locks {
             step,
             lock,
             self.worker_id,
-            last_word.is_none(),
+            words.iter().all(|word| word.execution_lock_id.is_none()),
         );
         journal::write(&tx, &[entry], held.db_now).await?;
         crash_point!("in_late_receipt");
@@ -68,8 +63,27 @@ impl Locks {
     }
 }
 
+/// The attempts that were written under a lock or in its name. Not all carry its lock id, because
+/// only one may; the version is as good within a publication.
+async fn words_of(tx: &impl ConnectionTrait, lock: LockRef) -> Result<Vec<attempt::Model>, DbErr> {
+    attempt::Entity::find()
+        .filter(attempt::Column::PublicationId.eq(lock.publication_id))
+        .filter(attempt::Column::ExecutionVersion.eq(lock.version))
+        .all(tx)
+        .await
+}
+
+/// Whether an attempt has stored this very receipt.
+fn holds(word: &attempt::Model, receipt: &Option<Receipt>) -> bool {
+    let stored = Receipt {
+        remote_id: word.remote_id.clone(),
+        remote_url: word.remote_url.clone(),
+    };
+    brings_receipt(word.outcome) && receipt.as_ref() == Some(&stored)
+}
+
 /// Whether an attempt with this outcome has stored its lock's receipt.
-fn brings_receipt(outcome: Outcome) -> bool {
+pub(super) fn brings_receipt(outcome: Outcome) -> bool {
     matches!(
         outcome,
         Outcome::Published | Outcome::Reconciled | Outcome::LateReceipt

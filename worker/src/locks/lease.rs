@@ -78,6 +78,24 @@ fn deadline(asked_at: BootInstant, length: Duration) -> BootInstant {
 /// The proof that a worker holds the execution lock of a publication (LOCK-5).
 ///
 /// Nothing publishes without one, and it cannot be copied; settling consumes it.
+///
+/// ```compile_fail,E0382
+/// # use worker::locks::{Claim, Ending, Settlement};
+/// fn settle_twice(claim: Claim) -> [Settlement; 2] {
+///     [
+///         Settlement::new(claim, Ending::Released),
+///         Settlement::new(claim, Ending::Released),
+///     ]
+/// }
+/// ```
+///
+/// ```compile_fail,E0451
+/// # use worker::locks::{Claim, Lease};
+/// # use entity::publication::Model;
+/// fn forge(publication: Model, lease: Lease) -> Claim {
+///     Claim { publication, lease }
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Claim {
     publication: publication::Model,

@@ -6,16 +6,16 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use entity::publication::{Column, Entity};
 use entity::{Phase, channel, publication};
-use sea_orm::sea_query::{Expr, Func, SimpleExpr};
+use sea_orm::sea_query::{Expr, ExprTrait, LockType, SimpleExpr};
 use sea_orm::{
-    ColumnTrait, Condition, DatabaseTransaction, DbBackend, DbErr, EntityTrait, QueryFilter,
-    QueryOrder, QuerySelect, UpdateMany,
+    ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect, UpdateMany,
 };
 use uuid::Uuid;
 
-use super::Locks;
 use super::fence::{Held, fenced, hold};
 use super::lease::{Claim, LockRef};
+use super::{Locks, TOGETHER};
 use crate::crash::crash_point;
 use crate::{clock, retry};
 
@@ -117,12 +117,17 @@ impl Locks {
     /// Marks claims as committing, and answers for each of them.
     ///
     /// In the same short transaction it reserves the slot of a paced channel and sees that the
-    /// channel is open (CHAN-1). Several claims share one transaction; where that fails, each is
-    /// tried alone (SETTLE-5).
+    /// channel is open (CHAN-1). Several claims share transactions; where that fails, each is tried
+    /// alone (SETTLE-5).
     pub async fn mark(&self, marks: &[Mark<'_>]) -> Vec<Result<CommitPermit, MarkRefused>> {
-        if marks.is_empty() {
-            return Vec::new();
+        let mut answers = Vec::with_capacity(marks.len());
+        for group in marks.chunks(TOGETHER) {
+            answers.extend(self.mark_group(group).await);
         }
+        answers
+    }
+
+    async fn mark_group(&self, marks: &[Mark<'_>]) -> Vec<Result<CommitPermit, MarkRefused>> {
         match retry::on_contention(|| self.mark_together(marks)).await {
             Ok(permits) => permits,
             Err(error) if marks.len() > 1 && retry::is_refusal(&error) => {
@@ -148,10 +153,15 @@ impl Locks {
         let mut channels = hold_channels(&tx, marks).await?;
         let locks: Vec<LockRef> = marks.iter().map(|mark| mark.claim.lock()).collect();
         let live = fenced(&locks).add(clock::unexpired(backend, Column::LockedUntil));
-        let held: HashMap<Uuid, Held> = hold(&tx, live)
-            .await?
+        // By lock, not by publication: a group may hold a lost claim of a publication beside the
+        // fresh one, and only the fresh one may commit.
+        let rows = hold(&tx, live).await?;
+        let Some(now) = rows.first().map(|row| row.db_now) else {
+            return Ok(marks.iter().map(|_| Err(MarkRefused::LeaseLost)).collect());
+        };
+        let held: HashMap<LockRef, Held> = rows
             .into_iter()
-            .map(|row| (row.publication.id, row))
+            .filter_map(|row| Some((row.lock()?, row)))
             .collect();
 
         let mut answers = Vec::with_capacity(marks.len());
@@ -159,20 +169,20 @@ impl Locks {
         let mut reserved: HashSet<Uuid> = HashSet::new();
         for mark in marks {
             let answer = held
-                .get(&mark.claim.lock().publication_id)
+                .get(&mark.claim.lock())
                 .ok_or(MarkRefused::LeaseLost)
                 .and_then(|row| {
-                    may_commit(row, self.policy().request_timeout)?;
+                    may_commit(&row.publication, now, self.policy().request_timeout)?;
                     let channel = channels
                         .get_mut(&row.publication.channel_id)
                         .ok_or(MarkRefused::LeaseLost)?;
-                    if reserve_slot(channel, row.db_now, mark.probe)? {
+                    if reserve_slot(channel, now, mark.probe)? {
                         reserved.insert(channel.id);
                     }
                     accepted.push((mark.claim.lock(), mark.replay));
                     Ok(CommitPermit {
                         lock: mark.claim.lock(),
-                        commit_started_at: row.publication.commit_started_at.unwrap_or(row.db_now),
+                        commit_started_at: row.publication.commit_started_at.unwrap_or(now),
                     })
                 });
             answers.push(answer);
@@ -192,13 +202,17 @@ impl Locks {
                 .filter(|(_, r)| *r == replay)
                 .map(|(lock, _)| *lock)
                 .collect();
-            let update = set_mark(
-                Entity::update_many().col_expr(Column::Phase, Expr::val(Phase::Committing)),
-                backend,
-                replay,
-            )
-            .filter(fenced(&locks));
-            update.exec(&tx).await?;
+            let until = match replay {
+                Replay::Never => None,
+                Replay::For(window) => Some(clock::later(now, window)),
+                Replay::Forever => Some(forever()),
+            };
+            let update =
+                Entity::update_many().col_expr(Column::Phase, Expr::val(Phase::Committing));
+            set_mark(update, Expr::val(now), Expr::val(until))
+                .filter(fenced(&locks))
+                .exec(&tx)
+                .await?;
         }
         crash_point!("in_mark");
         tx.commit().await?;
@@ -217,31 +231,28 @@ fn replays(accepted: &[(LockRef, Replay)]) -> Vec<Replay> {
     replays
 }
 
-/// The columns of the mark, but for the phase. What an earlier mark set stays: the doubt, and the end of the time in
-/// which it can be repeated, begin with the first commit.
+/// The columns of the mark, but for the phase. What an earlier mark set stays: the doubt, and the
+/// end of the time in which it can be repeated, begin with the first commit.
 pub(super) fn set_mark(
     update: UpdateMany<Entity>,
-    backend: DbBackend,
-    replay: Replay,
+    now: SimpleExpr,
+    replay_until: SimpleExpr,
 ) -> UpdateMany<Entity> {
-    let kept = |column: Column, otherwise: SimpleExpr| {
-        SimpleExpr::from(Func::coalesce([Expr::col(column), otherwise]))
+    let first = || Expr::col(Column::CommitStartedAt).is_null();
+    let at_first = |value: SimpleExpr, column: Column| {
+        SimpleExpr::Case(Box::new(
+            Expr::case(first(), value).finally(Expr::col(column)),
+        ))
     };
-    let update = update.col_expr(
-        Column::CommitStartedAt,
-        kept(Column::CommitStartedAt, clock::db_now(backend)),
-    );
-    match replay {
-        Replay::Never => update,
-        Replay::For(window) => update.col_expr(
+    update
+        .col_expr(
+            Column::CommitStartedAt,
+            at_first(now, Column::CommitStartedAt),
+        )
+        .col_expr(
             Column::ReplayUntil,
-            kept(Column::ReplayUntil, clock::db_now_plus(backend, window)),
-        ),
-        Replay::Forever => update.col_expr(
-            Column::ReplayUntil,
-            kept(Column::ReplayUntil, Expr::val(forever())),
-        ),
-    }
+            at_first(replay_until, Column::ReplayUntil),
+        )
 }
 
 /// The instant that stands for "for ever", or "not by itself".
@@ -251,11 +262,15 @@ pub(crate) fn forever() -> DateTime<Utc> {
         .unwrap_or(DateTime::<Utc>::MAX_UTC)
 }
 
-fn may_commit(row: &Held, request_timeout: Duration) -> Result<(), MarkRefused> {
-    if row.publication.accepted_at.is_some() {
+fn may_commit(
+    publication: &publication::Model,
+    now: DateTime<Utc>,
+    request_timeout: Duration,
+) -> Result<(), MarkRefused> {
+    if publication.accepted_at.is_some() {
         return Err(MarkRefused::Accepted);
     }
-    if replay_ended(&row.publication, row.db_now, request_timeout) {
+    if replay_ended(publication, now, request_timeout) {
         return Err(MarkRefused::ReplayEnded);
     }
     Ok(())
@@ -275,7 +290,7 @@ fn replay_ended(
     earlier_doubt
         && publication
             .replay_until
-            .is_none_or(|until| until <= now + request_timeout)
+            .is_none_or(|until| until <= clock::later(now, request_timeout))
 }
 
 /// The channels of a group. Paced ones are locked, in id order and before any publication
@@ -301,7 +316,9 @@ async fn hold_channels(
                     .add(channel::Column::MinIntervalMs.gt(0)),
             )
             .order_by_asc(channel::Column::Id)
-            .lock_exclusive()
+            // Not FOR UPDATE: every event and every new publication refers to its channel, and
+            // would wait for the mark; a settle with an event could wait in a circle with it.
+            .lock(LockType::NoKeyUpdate)
             .all(tx)
             .await?;
         channels.extend(paced);

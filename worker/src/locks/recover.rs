@@ -10,18 +10,18 @@ use sea_orm::{ColumnTrait, Condition, DbErr, EntityTrait, QueryFilter, QueryOrde
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::Locks;
 use super::fence::{Held, column, status_is};
 use super::journal::{self, Entry};
 use super::named::NamedLocks;
 use super::transition;
+use super::{Locks, TOGETHER};
 use crate::clock;
 use crate::crash::crash_point;
 use crate::retry;
 use crate::telemetry::metric;
 
-/// How many rows one recovering transaction takes (LOCK-9).
-const PAGE: u64 = 500;
+/// How many rows one recovering transaction takes.
+const PAGE: u64 = TOGETHER as u64;
 
 /// What a recovery did, or would do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -14,6 +14,10 @@ use crate::clock::{self, BootInstant};
 use crate::crash::crash_point;
 use crate::retry;
 
+/// How many leases one statement renews: far more than a worker holds, and within the parameters
+/// that SQLite takes.
+const ONE_STATEMENT: usize = 2_000;
+
 /// What a heartbeat brought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Renewal {
@@ -27,18 +31,17 @@ impl Locks {
     /// Renews `leases` in one statement, on the heartbeat's own lane, and moves their local
     /// deadlines. A lease that was not renewed is lost, and given up locally (BEAT-3).
     pub async fn renew(&self, leases: &[Lease]) -> Result<Renewal, DbErr> {
-        if leases.is_empty() {
-            return Ok(Renewal::default());
-        }
-        let (asked_at, renewed) = retry::on_contention(|| self.renew_all(leases)).await?;
         let mut renewal = Renewal::default();
-        for lease in leases {
-            if renewed.contains(&lease.lock().lock_id) {
-                lease.renewed(asked_at);
-                renewal.renewed += 1;
-            } else {
-                lease.give_up();
-                renewal.lost.push(lease.lock());
+        for leases in leases.chunks(ONE_STATEMENT) {
+            let (asked_at, renewed) = retry::on_contention(|| self.renew_all(leases)).await?;
+            for lease in leases {
+                if renewed.contains(&lease.lock().lock_id) {
+                    lease.renewed(asked_at);
+                    renewal.renewed += 1;
+                } else {
+                    lease.give_up();
+                    renewal.lost.push(lease.lock());
+                }
             }
         }
         Ok(renewal)

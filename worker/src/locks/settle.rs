@@ -1,16 +1,17 @@
 //! Settling: one transaction that says how a claim ended (SETTLE-1 … SETTLE-3, SETTLE-5).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use entity::{Outcome, Status, attempt};
 use sea_orm::{ColumnTrait, DbErr, EntityTrait, QueryFilter, QuerySelect};
 use uuid::Uuid;
 
-use super::Locks;
 use super::fence::{Held, fenced, hold};
 use super::journal::{self, Entry};
+use super::late_receipt::brings_receipt;
 use super::lease::{Claim, Lease, LockRef};
 use super::transition::{self, Ending};
+use super::{Locks, TOGETHER};
 use crate::crash::crash_point;
 use crate::retry;
 
@@ -50,6 +51,12 @@ impl Settlement {
     pub fn ending(&self) -> &Ending {
         &self.ending
     }
+
+    /// Whether an attempt of its lock with this outcome leaves nothing to say. A receipt is only
+    /// said by one that stored a receipt: evidence is never taken for what it is not.
+    fn is_said_by(&self, outcome: Outcome) -> bool {
+        self.ending.receipt().is_none() || brings_receipt(outcome)
+    }
 }
 
 /// A settlement has landed.
@@ -76,13 +83,18 @@ pub enum SettleError {
 impl Locks {
     /// Settles claims and answers for each of them.
     ///
-    /// They share one transaction; where the database refuses that, each is settled alone, so that
-    /// one bad member never sinks the others (SETTLE-5). An expired lease that nobody has taken or
+    /// They share transactions; where the database refuses that, each is settled alone, so that one
+    /// bad member never sinks the others (SETTLE-5). An expired lease that nobody has taken or
     /// recovered still settles (LOCK-4).
     pub async fn settle(&self, settlements: &[Settlement]) -> Vec<Result<Settled, SettleError>> {
-        if settlements.is_empty() {
-            return Vec::new();
+        let mut answers = Vec::with_capacity(settlements.len());
+        for group in settlements.chunks(TOGETHER) {
+            answers.extend(self.settle_group(group).await);
         }
+        answers
+    }
+
+    async fn settle_group(&self, settlements: &[Settlement]) -> Vec<Result<Settled, SettleError>> {
         match retry::on_contention(|| self.settle_together(settlements)).await {
             Ok(answers) => answers,
             Err(error) if settlements.len() > 1 && retry::is_refusal(&error) => {
@@ -108,16 +120,18 @@ impl Locks {
     ) -> Result<Vec<Result<Settled, SettleError>>, DbErr> {
         let locks: Vec<LockRef> = settlements.iter().map(Settlement::lock).collect();
         let tx = self.db.begin().await?;
-        let held: HashMap<Uuid, Held> = hold(&tx, fenced(&locks))
+        // By lock, not by publication: a group may hold two ends of one publication, and only one of
+        // them can be in force.
+        let held: HashMap<LockRef, Held> = hold(&tx, fenced(&locks))
             .await?
             .into_iter()
-            .map(|row| (row.publication.id, row))
+            .filter_map(|row| Some((row.lock()?, row)))
             .collect();
         let mut answers = Vec::with_capacity(settlements.len());
         let mut entries = Vec::with_capacity(held.len());
         let mut now = None;
         for settlement in settlements {
-            let Some(row) = held.get(&settlement.lock().publication_id) else {
+            let Some(row) = held.get(&settlement.lock()) else {
                 answers.push(Err(SettleError::LeaseLost));
                 continue;
             };
@@ -137,13 +151,14 @@ impl Locks {
         let landed = if entries.len() < settlements.len() {
             landed_before(&tx, &locks).await?
         } else {
-            HashSet::new()
+            HashMap::new()
         };
         crash_point!("before_settle_commit");
         tx.commit().await?;
         crash_point!("after_settle_commit");
-        for (answer, lock) in answers.iter_mut().zip(&locks) {
-            if answer.is_err() && landed.contains(&lock.lock_id) {
+        for (answer, settlement) in answers.iter_mut().zip(settlements) {
+            let word = landed.get(&settlement.lock().lock_id);
+            if answer.is_err() && word.is_some_and(|word| settlement.is_said_by(*word)) {
                 *answer = Ok(Settled::Before);
             }
         }
@@ -151,18 +166,22 @@ impl Locks {
     }
 }
 
-/// Which of these locks have settled already: an attempt that carries the lock id proves it.
+/// Which of these locks have settled already, and how: an attempt that carries the lock id proves
+/// it.
 async fn landed_before(
     tx: &impl sea_orm::ConnectionTrait,
     locks: &[LockRef],
-) -> Result<HashSet<Uuid>, DbErr> {
-    let ids: Vec<Option<Uuid>> = attempt::Entity::find()
+) -> Result<HashMap<Uuid, Outcome>, DbErr> {
+    let words: Vec<(Option<Uuid>, Outcome)> = attempt::Entity::find()
         .select_only()
         .column(attempt::Column::ExecutionLockId)
+        .column(attempt::Column::Outcome)
         .filter(attempt::Column::ExecutionLockId.is_in(locks.iter().map(|lock| lock.lock_id)))
-        .filter(attempt::Column::Outcome.ne(Outcome::LateReceipt))
         .into_tuple()
         .all(tx)
         .await?;
-    Ok(ids.into_iter().flatten().collect())
+    Ok(words
+        .into_iter()
+        .filter_map(|(lock_id, outcome)| Some((lock_id?, outcome)))
+        .collect())
 }

@@ -8,6 +8,7 @@ use entity::{EventKind, Outcome, Phase, Status, publication};
 
 use super::Policy;
 use super::mark::forever;
+use crate::clock::later;
 use crate::text::{ERROR_CHARS, REFERENCE_CHARS, clean};
 
 /// What went wrong, for people (`message`) and for programs (`kind`).
@@ -64,6 +65,28 @@ pub enum Ending {
     Absent,
 }
 
+impl Ending {
+    /// The receipt it brings.
+    pub(super) fn receipt(&self) -> Option<&Receipt> {
+        match self {
+            Self::Published(receipt) | Self::Found(receipt) => Some(receipt),
+            _ => None,
+        }
+    }
+
+    /// What it means for a look, if it is none of a look's own endings: the look was refused or not
+    /// answered. That says nothing about the commit, so the doubt stays and is looked up again.
+    fn failed_look(&self, policy: &Policy) -> Option<(&Failure, Duration)> {
+        match self {
+            Self::Failed(failure) => Some((failure, policy.reconcile_interval)),
+            Self::Retryable { after, failure }
+            | Self::Replay { after, failure }
+            | Self::Deferred { after, failure } => Some((failure, *after)),
+            _ => None,
+        }
+    }
+}
+
 /// What is written for one publication, all of it or nothing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Step {
@@ -84,10 +107,15 @@ pub(super) fn settle(
     now: DateTime<Utc>,
 ) -> Step {
     let mut row = unlocked(held, now);
-    if held.accepted_at.is_some() && !matches!(ending, Ending::Published(_)) {
+    if held.accepted_at.is_some() && ending.receipt().is_none() {
         // A receipt came in while the lock was held: whatever the holder saw, it is live.
         publish(&mut row, None, now);
         return step(row, Outcome::LateReceipt);
+    }
+    if held.phase == Some(Phase::Reconciling)
+        && let Some((failure, after)) = ending.failed_look(policy)
+    {
+        return doubt(row, failure, Some(after), now);
     }
     match ending {
         Ending::Published(receipt) | Ending::Found(receipt) => {
@@ -114,7 +142,9 @@ pub(super) fn settle(
             failed_step(row, Outcome::Retryable, failure)
         }
         Ending::Replay { after, failure } => {
-            let in_time = held.replay_until.is_some_and(|until| until > now + *after);
+            let in_time = held
+                .replay_until
+                .is_some_and(|until| until > later(now, *after));
             if !in_time || attempts_used_up(held, policy) {
                 return doubt(row, failure, Some(policy.reconcile_interval), now);
             }
@@ -264,7 +294,7 @@ fn doubt(
     now: DateTime<Utc>,
 ) -> Step {
     row.status = Status::Unconfirmed;
-    row.next_attempt_at = look_after.map_or_else(forever, |after| now + after);
+    row.next_attempt_at = look_after.map_or_else(forever, |after| later(now, after));
     failed_step(row, Outcome::Unconfirmed, failure)
 }
 
@@ -273,8 +303,8 @@ fn doubt(
 fn schedule(row: &mut publication::Model, now: DateTime<Utc>, after: Duration) {
     row.status = Status::Scheduled;
     row.next_attempt_at = match row.commit_started_at {
-        Some(marked) => (now + after).max(marked + TimeDelta::milliseconds(1)),
-        None => now + after,
+        Some(marked) => later(now, after).max(marked + TimeDelta::milliseconds(1)),
+        None => later(now, after),
     };
 }
 

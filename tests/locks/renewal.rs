@@ -1,0 +1,174 @@
+//! BEAT-1: one statement renews what a worker knows it holds.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use chrono::TimeDelta;
+use entity::Status;
+use sea_orm::TransactionTrait;
+use uuid::Uuid;
+use worker::database::Database;
+use worker::locks::{Batch, Ending, Lease, Locks, Policy, Replay};
+
+use super::scene::{LEASE, Scene, mark, receipt, settle};
+use crate::support::{Engine, TestDb, on_both_engines};
+
+on_both_engines!(
+    each_lease_runs_on_for_its_own_length,
+    a_renewal_tells_which_leases_were_lost,
+    a_renewal_moves_the_local_deadline,
+    a_lost_lease_is_over_locally,
+    a_renewal_survives_a_mark_and_a_receipt,
+    a_settled_lease_is_not_renewed,
+    a_thousand_leases_are_renewed_together,
+    renewing_nothing_is_nothing,
+    a_heartbeat_does_not_wait_for_work,
+);
+
+/// BEAT-1: channels have leases of their own.
+async fn each_lease_runs_on_for_its_own_length(db: TestDb) -> Result<()> {
+    let scene = Scene::new(db).await?;
+    let worker = scene.worker().await?;
+    let mut leases = Vec::new();
+    for seconds in [60, 90, 600] {
+        let id = scene.due().await?;
+        let claim = worker
+            .acquire(id, Duration::from_secs(seconds))
+            .await?
+            .context("it is due")?;
+        leases.push(claim.lease().clone());
+        // About to end, but not over.
+        let soon = format!("locked_until = {}", scene.now_plus(20));
+        scene.db.set(id, &soon).await?;
+    }
+
+    let renewal = worker.renew(&leases).await?;
+
+    assert_eq!((renewal.renewed, renewal.lost.len()), (3, 0));
+    for lease in &leases {
+        let row = scene.row(lease.lock().publication_id).await?;
+        let length = TimeDelta::from_std(lease.length())?;
+        let runs = row.locked_until.context("it is locked")?
+            - row.execution_locked_at.context("it is locked")?;
+        assert!(
+            runs >= length && runs < length + TimeDelta::seconds(15),
+            "{runs}"
+        );
+        assert_eq!(row.execution_version, lease.lock().version);
+    }
+    Ok(())
+}
+
+async fn a_renewal_tells_which_leases_were_lost(db: TestDb) -> Result<()> {
+    let scene = Scene::new(db).await?;
+    let (worker, other) = (scene.worker().await?, scene.worker().await?);
+    let mut leases = Vec::new();
+    for _ in 0..4 {
+        leases.push(scene.claimed_by(&worker).await?.lease().clone());
+    }
+    let (expired, recovered) = (leases[1].lock(), leases[2].lock());
+    scene.expire(recovered.publication_id).await?;
+    other.recover_stale().await?;
+    scene.expire(expired.publication_id).await?;
+
+    let renewal = worker.renew(&leases).await?;
+
+    assert_eq!(renewal.renewed, 2);
+    assert_eq!(renewal.lost, [expired, recovered]);
+    Ok(())
+}
+
+/// BEAT-5: the instant before the request, plus the lease, minus a twelfth.
+async fn a_renewal_moves_the_local_deadline(db: TestDb) -> Result<()> {
+    let scene = Scene::new(db).await?;
+    let worker = scene.worker().await?;
+    let claim = scene.claimed_by(&worker).await?;
+    let before = claim.lease().deadline();
+    assert!(before.remaining() <= LEASE - LEASE / 12);
+    worker.renew(&[claim.lease().clone()]).await?;
+    let after = claim.lease().deadline();
+    assert!(after > before, "the claim shares its lease's deadline");
+    assert!(after.remaining() <= LEASE - LEASE / 12);
+    Ok(())
+}
+
+/// BEAT-3: nothing may start under it.
+async fn a_lost_lease_is_over_locally(db: TestDb) -> Result<()> {
+    let scene = Scene::new(db).await?;
+    let worker = scene.worker().await?;
+    let claim = scene.claimed_by(&worker).await?;
+    scene.expire(claim.lock().publication_id).await?;
+    worker.renew(&[claim.lease().clone()]).await?;
+    assert!(claim.lease().deadline().remaining().is_zero());
+    Ok(())
+}
+
+/// BEAT-1: other writes under the same lock leave the lease in force.
+async fn a_renewal_survives_a_mark_and_a_receipt(db: TestDb) -> Result<()> {
+    let scene = Scene::new(db).await?;
+    let worker = scene.worker().await?;
+    let claim = scene.claimed_by(&worker).await?;
+    mark(&worker, &claim, Replay::Never).await?;
+    worker.late_receipt(claim.lock(), &receipt("early")).await?;
+    assert_eq!(worker.renew(&[claim.lease().clone()]).await?.renewed, 1);
+    Ok(())
+}
+
+async fn a_settled_lease_is_not_renewed(db: TestDb) -> Result<()> {
+    let scene = Scene::new(db).await?;
+    let worker = scene.worker().await?;
+    let claim = scene.claimed_by(&worker).await?;
+    let lease = claim.lease().clone();
+    let id = lease.lock().publication_id;
+    settle(&worker, claim, Ending::Published(receipt("done"))).await?;
+    let row = scene.row(id).await?;
+    assert_eq!(worker.renew(&[lease]).await?.renewed, 0);
+    assert_eq!(scene.row(id).await?, row);
+    assert_eq!(row.status, Status::Published);
+    Ok(())
+}
+
+/// BEAT-1: one statement has a bound on its parameters.
+async fn a_thousand_leases_are_renewed_together(db: TestDb) -> Result<()> {
+    let scene = Scene::new(db).await?;
+    let worker = scene.worker().await?;
+    scene.add_due(5000).await?;
+    let claims = worker.claim(scene.batch(5000)).await?;
+    let leases: Vec<Lease> = claims.iter().map(|claim| claim.lease().clone()).collect();
+    for count in [1000, 5000] {
+        let renewal = worker.renew(&leases[..count]).await?;
+        assert_eq!((renewal.renewed, renewal.lost.len()), (count, 0));
+    }
+    Ok(())
+}
+
+async fn renewing_nothing_is_nothing(db: TestDb) -> Result<()> {
+    let scene = Scene::new(db).await?;
+    let renewal = scene.worker().await?.renew(&[]).await?;
+    assert_eq!((renewal.renewed, renewal.lost.len()), (0, 0));
+    Ok(())
+}
+
+/// BEAT-1: on PostgreSQL heartbeats have a connection of their own, so they go on while work has
+/// all of its connections. On SQLite there is one writer and every write is short.
+async fn a_heartbeat_does_not_wait_for_work(db: TestDb) -> Result<()> {
+    if db.engine() == Engine::Sqlite {
+        return Ok(());
+    }
+    let scene = Scene::new(db).await?;
+    let one_connection = Database::connect(scene.db.url(), 1).await?;
+    let worker = Locks::new(one_connection, Uuid::new_v4(), Policy::default());
+    scene.due().await?;
+    let batch = Batch {
+        lease: LEASE,
+        ..scene.batch(1)
+    };
+    let claims = worker.claim(batch).await?;
+    let busy = worker.database().work().begin().await?;
+
+    let renewal = worker.renew(&[claims[0].lease().clone()]).await?;
+
+    assert_eq!(renewal.renewed, 1);
+    busy.rollback().await?;
+    Ok(())
+}

@@ -26,6 +26,7 @@ async fn main() -> Result<()> {
         limit,
         lease: Duration::from_secs(60),
         mark: None,
+        probe: false,
     };
     println!("ready");
     stdin().lock().read_line(&mut String::new())?;

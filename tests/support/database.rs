@@ -26,6 +26,7 @@ pub(crate) struct TestDb {
 enum Owned {
     Folder(#[expect(dead_code, reason = "held for its Drop")] TempDir),
     Database(#[expect(dead_code, reason = "held for its Drop")] postgres::OwnDatabase),
+    Elsewhere,
 }
 
 impl TestDb {
@@ -67,6 +68,13 @@ impl TestDb {
                 Self::connected(engine, database.url(), Owned::Database(database)).await
             }
         }
+    }
+
+    /// A database that somebody else owns, migrated.
+    pub(crate) async fn at(url: String) -> Result<Self> {
+        let test = Self::connected(Engine::Postgres, url, Owned::Elsewhere).await?;
+        migration::up(&test.db).await?;
+        Ok(test)
     }
 
     async fn connected(engine: Engine, url: String, owned: Owned) -> Result<Self> {

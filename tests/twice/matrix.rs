@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
+use crate::TURN;
 use crate::kind::Kind;
 use crate::program::Program;
 use crate::reach::Instant;
@@ -39,6 +40,7 @@ struct Cell {
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_at_any_instant_a_worker_publishes_at_most_once_and_nothing_is_forgotten()
 -> Result<()> {
+    let _turn = TURN.lock().await;
     let began = Moment::now();
     let at_once = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = JoinSet::new();

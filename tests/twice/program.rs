@@ -118,6 +118,11 @@ impl Program {
         Ok(())
     }
 
+    /// Whether it is gone.
+    pub(crate) fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
     async fn ended(&mut self) -> Result<ExitStatus> {
         let ended = timeout(PATIENCE, self.child.wait()).await;
         Ok(ended.with_context(|| format!("it did not end: {}", self.said()))??)

@@ -63,6 +63,20 @@ impl World {
         Self::with(db, &[]).await
     }
 
+    /// A world in which requests may take their time, for tests that do things meanwhile.
+    pub(crate) async fn slow(db: TestDb) -> Result<Self> {
+        let slow = [
+            ("lease", "24s"),
+            ("heartbeat_interval", "1s"),
+            ("request_timeout", "20s"),
+            ("shutdown_timeout", "10s"),
+            ("publish_deadline", "20s"),
+            ("settling_delay", "20s"),
+            ("lock_timeout", "1m"),
+        ];
+        Self::with(db, &slow).await
+    }
+
     /// A world with some settings of its own.
     pub(crate) async fn with(db: TestDb, own: &[(&str, &str)]) -> Result<Self> {
         let folder = TempDir::with_prefix("punctual-twice.")?;
@@ -232,6 +246,13 @@ impl World {
             .filter(event::Column::Kind.eq(EventKind::Unconfirmed))
             .count(self.db.db())
             .await?)
+    }
+
+    /// Ends the lease on a publication, whoever holds it.
+    pub(crate) async fn end_lease(&self, id: Uuid) -> Result<()> {
+        self.db
+            .set(id, "locked_until = '2026-01-01T00:00:00.000+00:00'")
+            .await
     }
 
     /// How often a publication is public.

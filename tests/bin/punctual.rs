@@ -1,5 +1,5 @@
-//! The `punctual` binary under a name that the tests can find: cargo tells a package only where
-//! its own binaries are.
+//! The `punctual` program under names that the tests can find: cargo tells a package only where its
+//! own binaries are. Built with the feature `crash-points` it can be told to die at named places.
 
 use std::process::ExitCode;
 

@@ -26,6 +26,7 @@ pub(crate) struct TestDb {
 enum Owned {
     Folder(#[expect(dead_code, reason = "held for its Drop")] TempDir),
     Database(#[expect(dead_code, reason = "held for its Drop")] postgres::OwnDatabase),
+    Elsewhere,
 }
 
 impl TestDb {
@@ -40,6 +41,14 @@ impl TestDb {
     pub(crate) async fn postgres() -> Result<Self> {
         let database = postgres::OwnDatabase::migrated().await?;
         Self::connected(Engine::Postgres, database.url(), Owned::Database(database)).await
+    }
+
+    /// A migrated database of this engine.
+    pub(crate) async fn of(engine: Engine) -> Result<Self> {
+        match engine {
+            Engine::Sqlite => Self::sqlite().await,
+            Engine::Postgres => Self::postgres().await,
+        }
     }
 
     /// A database without any table.
@@ -59,6 +68,13 @@ impl TestDb {
                 Self::connected(engine, database.url(), Owned::Database(database)).await
             }
         }
+    }
+
+    /// A database that somebody else owns, migrated.
+    pub(crate) async fn at(url: String) -> Result<Self> {
+        let test = Self::connected(Engine::Postgres, url, Owned::Elsewhere).await?;
+        migration::up(&test.db).await?;
+        Ok(test)
     }
 
     async fn connected(engine: Engine, url: String, owned: Owned) -> Result<Self> {

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A `punctual` command in `folder`, where its settings file is, with nothing from the environment
 /// of the tests.
 pub(crate) fn punctual(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual-with-crash-points"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual-under-test"));
     command
         .args(arguments)
         .env_clear()

@@ -13,7 +13,7 @@ const TRACES: [&str; 2] = ["crash point ", "CRASH_POINT"];
 /// the search would find what it looks for.
 #[tokio::test]
 async fn the_shipped_program_has_no_crash_points() -> Result<()> {
-    let with = Path::new(env!("CARGO_BIN_EXE_punctual-with-crash-points"));
+    let with = Path::new(env!("CARGO_BIN_EXE_punctual-under-test"));
     for trace in TRACES {
         ensure!(contains(with, trace)?, "crash points have lost {trace:?}");
     }

@@ -66,7 +66,7 @@ async fn print(db: &Database, args: &ListArgs) -> Result<(), Refusal> {
     let statuses = args
         .status
         .iter()
-        .map(|name| Status::try_from_value(name))
+        .map(Status::try_from_value)
         .collect::<Result<Vec<_>, _>>()?;
     let mut pages = Pages {
         channel,

@@ -104,13 +104,13 @@ pub(super) fn key_variable() -> Option<String> {
 }
 
 async fn connect_existing(settings: &Settings) -> Result<Database, Refusal> {
-    if let Some(file) = sqlite_file(settings)? {
-        if !file.exists() {
-            return Err(Refusal::Failed(format!(
-                "there is no database at {} yet; `punctual channel add` makes one",
-                file.display()
-            )));
-        }
+    if let Some(file) = sqlite_file(settings)?
+        && !file.exists()
+    {
+        return Err(Refusal::Failed(format!(
+            "there is no database at {} yet; `punctual channel add` makes one",
+            file.display()
+        )));
     }
     connect(settings, settings.database_url.expose_secret()).await
 }

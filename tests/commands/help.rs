@@ -51,6 +51,7 @@ async fn every_command_has_examples() -> Result<()> {
         "retry",
         "resolve",
         "run",
+        "demo",
         "cleanup",
         "status",
         "events",

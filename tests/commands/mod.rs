@@ -17,4 +17,5 @@ mod scheduling;
 mod secrets;
 mod sharing;
 mod speed;
+mod terminal;
 mod watching;

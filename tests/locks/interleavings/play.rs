@@ -171,7 +171,11 @@ impl Player<'_> {
                 let (worker, claim) = &self.claims[n];
                 let (lock, replay) = (claim.lock(), window.replay());
                 let answer = self.workers[*worker]
-                    .mark(&[Mark { claim, replay, probe: false }])
+                    .mark(&[Mark {
+                        claim,
+                        replay,
+                        probe: false,
+                    }])
                     .await
                     .remove(0);
                 self.check_mark(lock, before, answer)

@@ -5,6 +5,7 @@ mod channel;
 mod cleanup;
 mod completions;
 mod config;
+mod demo;
 mod edit;
 mod events;
 mod flags;
@@ -34,6 +35,7 @@ pub use refusal::Refusal;
 
 const EXAMPLES: &str = "\
 Examples:
+  punctual demo
   punctual channel add blog --kind webhook --url https://example.org/hook --credential secret=@secret.txt
   punctual schedule --channel blog --at 'in 90m' --title 'Hello' --body 'World'
   punctual run
@@ -70,6 +72,7 @@ enum Command {
     Events(events::EventsArgs),
     #[command(subcommand)]
     Key(key::KeyCommand),
+    Demo(demo::DemoArgs),
     Config(config::ConfigArgs),
     Completions(completions::CompletionsArgs),
 }
@@ -114,6 +117,7 @@ async fn carry_out(cli: Cli) -> Result<(), Refusal> {
         Command::Status(args) => status::run(globals, args).await,
         Command::Events(args) => events::run(globals, args).await,
         Command::Key(command) => key::run(globals, command).await,
+        Command::Demo(args) => demo::run(args).await,
         Command::Config(args) => config::run(&globals, &args),
         Command::Completions(args) => completions::run(&args),
     }

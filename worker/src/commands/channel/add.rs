@@ -82,6 +82,10 @@ pub(super) async fn run(globals: GlobalFlags, args: AddArgs) -> Result<(), Refus
     let lease = lease(&settings, &args)?;
     let min_interval = duration("--min-interval", args.min_interval.as_deref())?;
 
+    if credentials.keys().next().is_some() {
+        Sealer::load(key_variable().as_deref(), &settings.data_dir)?;
+    }
+
     let id = Uuid::now_v7();
     let mut row = channel::ActiveModel {
         id: Set(id),

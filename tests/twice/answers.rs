@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::kind::Kind;
 use crate::support::{TestDb, on_both_engines};
-use crate::world::World;
+use crate::world::{SETTLING_DELAY, World};
 
 on_both_engines!(
     deviantart_repeats_the_same_item_after_an_unclear_answer,
@@ -160,7 +160,7 @@ async fn a_person_may_ask_for_another_try_when_the_delay_is_over(db: TestDb) -> 
     assert_eq!(resolved.outcome, Outcome::Resolved);
     let waited = resolved.finished_at - first;
     ensure!(
-        waited >= chrono::TimeDelta::seconds(3),
+        waited.to_std()? >= SETTLING_DELAY,
         "only {waited} after the lease ended"
     );
     let worker = world.worker()?;
@@ -184,7 +184,7 @@ async fn a_person_who_asks_for_another_try_is_told_what_the_platform_has(db: Tes
     world.until(id, Status::Unconfirmed).await?;
     worker.stop().await?;
     world.until(id, Status::Unconfirmed).await?;
-    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    tokio::time::sleep(SETTLING_DELAY).await;
     let asked = world
         .punctual(&["resolve", &id.to_string(), "--retry"])
         .await?;

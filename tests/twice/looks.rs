@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::kind::Kind;
 use crate::reach::{held, hold};
 use crate::support::{TestDb, on_both_engines};
-use crate::world::World;
+use crate::world::{SETTLING_DELAY, World};
 
 on_both_engines!(
     a_publication_is_looked_up_by_one_worker_at_a_time,
@@ -116,7 +116,7 @@ async fn absent_counts_only_after_the_settling_delay(db: TestDb) -> Result<()> {
         .map(|request| request.at)
         .collect();
     ensure!(
-        sent.len() == 2 && sent[1] - sent[0] >= 3_000,
+        sent.len() == 2 && u128::try_from(sent[1] - sent[0])? >= SETTLING_DELAY.as_millis(),
         "sent again before settling_delay was over: {sent:?}"
     );
     let history = world.history(id).await?;

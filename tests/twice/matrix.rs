@@ -23,9 +23,9 @@ use crate::world::{GLANCE, LEASE, PATIENCE, REAPER_INTERVAL, World};
 /// How many publications a cell has: a crash finds them at different steps.
 const PUBLICATIONS: usize = 3;
 /// How many cells run at once. They sleep most of the time, waiting for leases to end.
-const AT_ONCE: usize = 24;
+const AT_ONCE: usize = 20;
 /// What a machine that runs so many programs at once may be late by.
-const SLACK: Duration = Duration::from_secs(3);
+const SLACK: Duration = Duration::from_secs(5);
 
 /// One cell of the matrix.
 #[derive(Clone, Copy)]

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 /// How long a program may take for one thing before the test gives up on it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A `punctual` command in `folder`, where its settings file is, with nothing from the environment
 /// of the tests.

@@ -139,7 +139,7 @@ async fn embedded(world: &World, publisher: Arc<Vague>) -> Result<(Uuid, Cancell
 async fn a_retry_after_the_window_becomes_unconfirmed_and_is_not_sent(db: TestDb) -> Result<()> {
     let world = World::on(db).await?;
     let publisher = Arc::new(Vague {
-        window: Some(Duration::from_secs(4)),
+        window: Some(Duration::from_secs(6)),
         ..Vague::default()
     });
     let (id, stop) = embedded(&world, publisher.clone()).await?;
@@ -157,7 +157,7 @@ async fn a_retry_after_the_window_becomes_unconfirmed_and_is_not_sent(db: TestDb
             "sent too late: {attempt:#?}"
         );
     }
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
     stop.cancel();
     assert_eq!(
         publisher.commits.load(Ordering::SeqCst),

@@ -25,24 +25,27 @@ use crate::program::Program;
 use crate::support::{Finished, TestDb};
 
 /// How long a lock lives without its holder.
-pub(crate) const LEASE: Duration = Duration::from_secs(3);
+pub(crate) const LEASE: Duration = Duration::from_secs(5);
+/// How long "absent" is not believed.
+pub(crate) const SETTLING_DELAY: Duration = Duration::from_secs(5);
 /// How often the reaper runs.
 pub(crate) const REAPER_INTERVAL: Duration = Duration::from_secs(1);
 /// How long anything may take before a test gives up on it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The pause between two looks at the database.
 pub(crate) const GLANCE: Duration = Duration::from_millis(50);
 
-/// As short as BEAT-2 allows with that lease, so that a test waits for seconds and not for minutes.
+/// Short, so that a test waits for seconds and not for minutes, but long enough for a machine that runs
+/// dozens of programs at once.
 const SETTINGS: [(&str, &str); 14] = [
-    ("lease", "3s"),
-    ("heartbeat_interval", "800ms"),
-    ("request_timeout", "1800ms"),
+    ("lease", "5s"),
+    ("heartbeat_interval", "1500ms"),
+    ("request_timeout", "3s"),
     ("reaper_interval", "1s"),
-    ("shutdown_timeout", "3s"),
-    ("publish_deadline", "3s"),
-    ("settling_delay", "3s"),
-    ("lock_timeout", "10s"),
+    ("shutdown_timeout", "5s"),
+    ("publish_deadline", "5s"),
+    ("settling_delay", "5s"),
+    ("lock_timeout", "15s"),
     ("reconcile_interval", "300ms"),
     ("retry_base", "200ms"),
     ("retry_max", "2s"),

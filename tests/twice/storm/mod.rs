@@ -38,7 +38,7 @@ const CALM: Duration = Duration::from_secs(120);
 /// Doubts have to outlast the longest pause of a worker, as in real life.
 const SETTINGS: [(&str, &str); 5] = [
     ("publish_deadline", "6s"),
-    ("settling_delay", "8s"),
+    ("settling_delay", "10s"),
     ("lock_timeout", "12s"),
     ("max_attempts", "50"),
     ("circuit_threshold", "8"),

@@ -81,8 +81,8 @@ async fn an_expired_lock_is_taken_by_one_of_many(db: TestDb) -> Result<()> {
     for round in 0..10 {
         let start = Arc::new(Barrier::new(contenders.len()));
         let mut racers = JoinSet::new();
-        for locks in contenders.iter().cloned() {
-            let start = start.clone();
+        for locks in &contenders {
+            let (locks, start) = (locks.clone(), start.clone());
             racers.spawn(async move {
                 start.wait().await;
                 locks.acquire("job", Uuid::new_v4(), LEASE).await

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The widest a cell gets before it is cut, so that one long title does not spoil the table.
 const WIDEST: usize = 48;
@@ -115,7 +115,8 @@ fn fit(text: &str) -> String {
     }
     let mut cut = String::new();
     for c in line.chars() {
-        if cut.width() + 2 > WIDEST {
+        // One column stays for the ellipsis.
+        if cut.width() + c.width().unwrap_or(0) + 1 > WIDEST {
             break;
         }
         cut.push(c);
@@ -139,7 +140,7 @@ mod tests {
     fn columns_line_up_by_the_width_people_see() {
         assert_eq!(
             table().render_in(false),
-            "name      state\n東京      open\na [31mb\n"
+            "name     state\n東京     open\na [31mb\n"
         );
     }
 

@@ -26,6 +26,8 @@ pub(crate) struct TestDb {
 enum Owned {
     Folder(#[expect(dead_code, reason = "held for its Drop")] TempDir),
     Database(#[expect(dead_code, reason = "held for its Drop")] postgres::OwnDatabase),
+    /// It goes with its server.
+    Nothing,
 }
 
 impl TestDb {
@@ -40,6 +42,14 @@ impl TestDb {
     pub(crate) async fn postgres() -> Result<Self> {
         let database = postgres::OwnDatabase::migrated().await?;
         Self::connected(Engine::Postgres, database.url(), Owned::Database(database)).await
+    }
+
+    /// The migrated database of a server of one's own.
+    pub(crate) async fn of(cluster: &postgres::Cluster) -> Result<Self> {
+        let url = cluster.url().to_owned();
+        let test = Self::connected(Engine::Postgres, url, Owned::Nothing).await?;
+        migration::up(&test.db).await?;
+        Ok(test)
     }
 
     /// A database without any table.
@@ -131,6 +141,14 @@ impl TestDb {
             .iter()
             .map(|row| row.try_get("", "name"))
             .collect::<Result<_, _>>()?)
+    }
+
+    /// The database's clock, as SQL.
+    pub(crate) fn literal_now(&self) -> &'static str {
+        match self.engine {
+            Engine::Sqlite => "strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now')",
+            Engine::Postgres => "statement_timestamp()",
+        }
     }
 
     /// A UUID as this engine's SQL writes it.

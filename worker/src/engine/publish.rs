@@ -56,7 +56,7 @@ impl Engine {
             execution_version = publication.execution_version,
         );
         let (lock, hold, channel) = (work.claim.lock(), work.hold.clone(), work.channel.clone());
-        let attempts = publication.attempts;
+        let (attempts, probe) = (publication.attempts, work.probe);
         async {
             let started = Instant::now();
             let run = AssertUnwindSafe(self.run(work)).catch_unwind().await;
@@ -66,16 +66,16 @@ impl Engine {
                     ending,
                     effect,
                 }) => (ending.map(|ending| Settlement::new(claim, ending)), effect),
-                Err(_) => {
+                Err(panic) => {
                     metric::panicked();
-                    let ending = self.after_panic(&hold, &channel, attempts);
+                    let ending = self.after_panic(&hold, &channel, attempts, panic.as_ref());
                     (
                         Some(Settlement::of_lease(hold.lease.clone(), ending)),
                         Effect::Failing,
                     )
                 }
             };
-            self.apply(&channel, effect).await;
+            self.apply(&channel, effect, probe).await;
             if let Some(settlement) = settlement {
                 let outcome = self.settle(settlement).await;
                 metric::published_in(&channel.row.name, outcome, started.elapsed());
@@ -91,8 +91,9 @@ impl Engine {
             return self.look(work).await;
         }
         let progress = Progress::new();
+        let give_up_at = Instant::now() + self.settings().publish_deadline;
         match self.prepare(&work, &progress).await {
-            Ok(prepared) => self.mark_and_commit(work, prepared).await,
+            Ok(prepared) => self.mark_and_commit(work, prepared, give_up_at).await,
             Err(stop) => self.stopped(work, stop),
         }
     }
@@ -134,7 +135,12 @@ impl Engine {
     }
 
     /// The mark, waiting for a paced channel's slot if need be, and then the commit.
-    async fn mark_and_commit(&self, mut work: Work, prepared: Prepared) -> Done {
+    async fn mark_and_commit(
+        &self,
+        mut work: Work,
+        prepared: Prepared,
+        give_up_at: Instant,
+    ) -> Done {
         crash_point!("before_mark");
         let settings = self.settings();
         let replay = work.channel.replay();
@@ -154,7 +160,9 @@ impl Engine {
             work.claim = claim;
             match permit {
                 Ok(_) => return self.commit(work, prepared).await,
-                Err(MarkRefused::SlotTaken(wait)) if wait <= longest_slot_wait(&work) => {
+                Err(MarkRefused::SlotTaken(wait))
+                    if wait <= longest_slot_wait(&work) && Instant::now() + wait < give_up_at =>
+                {
                     tokio::select! {
                         () = tokio::time::sleep(wait) => {}
                         () = work.hold.stop.cancelled() => {
@@ -263,11 +271,17 @@ impl Engine {
         }
     }
 
-    fn after_panic(&self, hold: &Hold, channel: &Channel, attempts: i32) -> Ending {
+    fn after_panic(
+        &self,
+        hold: &Hold,
+        channel: &Channel,
+        attempts: i32,
+        panic: &(dyn std::any::Any + Send),
+    ) -> Ending {
         let facts = self.facts(channel, attempts, hold.is_committing());
         let failure = Failure {
             kind: "panic",
-            message: "the publisher panicked".to_owned(),
+            message: format!("the publisher panicked: {}", words_of(panic)),
         };
         if hold.is_committing() {
             judge::doubt(failure, &facts)
@@ -325,6 +339,13 @@ fn accepted(claim: Claim, receipt: Receipt) -> Done {
         ending: Some(Ending::Published(receipt)),
         effect: Effect::Healthy,
     }
+}
+
+/// What a panic said.
+fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a word")
 }
 
 /// Whether an earlier commit of this publication may be live.

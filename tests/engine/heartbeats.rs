@@ -46,7 +46,7 @@ async fn work_whose_lease_was_taken_is_cancelled_and_never_committed(db: TestDb)
     let taken = Instant::now();
     script.until(|counts| counts.cancelled == 1).await?;
     assert!(
-        taken.elapsed() < Duration::from_secs(2),
+        taken.elapsed() < Duration::from_secs(4),
         "the next heartbeat cancels it"
     );
     script.let_go();
@@ -68,14 +68,14 @@ async fn a_lease_is_kept_for_as_long_as_the_work_takes(db: TestDb) -> Result<()>
     let script = script.register(&mut stage.registry);
     let id = stage.due(stage.own_kind(KIND).await?).await?;
     let short = [
-        ("lease", "1s"),
-        ("heartbeat_interval", "200ms"),
-        ("request_timeout", "500ms"),
-        ("shutdown_timeout", "1s"),
+        ("lease", "2s"),
+        ("heartbeat_interval", "600ms"),
+        ("request_timeout", "1s"),
+        ("shutdown_timeout", "2s"),
     ];
     let (worker, other) = (stage.start(&short)?, stage.start(&short)?);
     script.until(|counts| counts.preparing == 1).await?;
-    tokio::time::sleep(Duration::from_millis(2500)).await;
+    tokio::time::sleep(Duration::from_millis(4500)).await;
     script.let_go();
     let row = stage.until(id, Status::Published).await?;
     assert_eq!((row.attempts, row.execution_version), (1, 1));
@@ -110,6 +110,7 @@ async fn what_a_silent_database_interrupts_goes_on_when_it_answers(db: TestDb) -
     // The lease outlives the silence.
     let worker = stage.start(&[
         ("lease", "20s"),
+        ("heartbeat_interval", "600ms"),
         ("request_timeout", "12s"),
         ("publish_deadline", "20s"),
     ])?;
@@ -202,10 +203,10 @@ async fn a_receipt_from_behind_a_cut_is_stored_when_the_way_is_mended() -> Resul
         .sandbox
         .script(Fault::once(Route::Webhook, Action::Hold));
     let short = [
-        ("lease", "2s"),
-        ("heartbeat_interval", "300ms"),
-        ("request_timeout", "1500ms"),
-        ("shutdown_timeout", "2s"),
+        ("lease", "3s"),
+        ("heartbeat_interval", "600ms"),
+        ("request_timeout", "2s"),
+        ("shutdown_timeout", "3s"),
     ];
     let cut_off = stage.real(&short).await?;
     stage.sandbox.held(1).await;
@@ -231,7 +232,9 @@ async fn a_worker_that_was_cut_off_comes_back_by_itself() -> Result<()> {
     let way = proxy.url(db.url())?;
     let stage = Stage::reached_by(db, way).await?;
     let channel = stage.at_most_once().await?;
-    let worker = stage.real(&[("http_addr", "127.0.0.1:0")]).await?;
+    let worker = stage
+        .real(&[("http_addr", "127.0.0.1:0"), ("heartbeat_interval", "1s")])
+        .await?;
     stage
         .all_published_once(&[stage.due(channel).await?])
         .await?;

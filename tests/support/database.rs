@@ -151,6 +151,19 @@ impl TestDb {
         }
     }
 
+    /// A while ago (`2 minutes`) by the database's clock, as SQL.
+    pub(crate) fn literal_ago(&self, ago: &str) -> String {
+        self.literal_in(&format!("-{ago}"))
+    }
+
+    /// A while from now (`2 minutes`) by the database's clock, as SQL.
+    pub(crate) fn literal_in(&self, time: &str) -> String {
+        match self.engine {
+            Engine::Sqlite => format!("strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now', '{time}')"),
+            Engine::Postgres => format!("statement_timestamp() + interval '{time}'"),
+        }
+    }
+
     /// A UUID as this engine's SQL writes it.
     pub(crate) fn literal(&self, id: Uuid) -> String {
         match self.engine {

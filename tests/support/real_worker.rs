@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use api_client::{HttpClient, HttpOptions};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
@@ -38,10 +39,15 @@ pub(crate) fn punctual(
         .args(arguments)
         .current_dir(folder)
         .env_remove("DATABASE_URL")
-        .env_remove("PUNCTUAL_KEY")
         .env_remove("RUST_LOG")
         .stdin(Stdio::null())
         .kill_on_drop(true);
+    // Whatever the environment of the tests says.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("PUNCTUAL_") {
+            command.env_remove(name);
+        }
+    }
     for (name, value) in settings {
         command.env(format!("PUNCTUAL_{}", name.to_uppercase()), value);
     }
@@ -123,9 +129,13 @@ impl RealWorker {
 
     /// What one of its pages answers.
     pub(crate) async fn get(&self, path: &str) -> Result<(u16, String)> {
-        let client = reqwest::Client::builder().no_proxy().build()?;
+        let client = HttpClient::new(HttpOptions {
+            system_proxy: false,
+            ..Default::default()
+        })?;
+        let page = format!("http://{}{path}", self.http).parse()?;
         let answer = client
-            .get(format!("http://{}{path}", self.http))
+            .request(reqwest::Method::GET, page)
             .timeout(Duration::from_secs(5))
             .send()
             .await?;

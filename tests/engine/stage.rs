@@ -1,6 +1,7 @@
 //! A stage for workers: a database, a sandbox platform, channels, and publications on them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,9 +22,10 @@ use uuid::Uuid;
 use worker::clock;
 use worker::database::Database;
 use worker::engine::Worker;
+use worker::seal::Sealer;
 use worker::settings::{Settings, Sources};
 
-use crate::support::TestDb;
+use crate::support::{Finished, RealWorker, TestDb};
 
 /// How long anything may take before a test gives up on it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,25 +36,50 @@ pub(crate) struct Stage {
     pub(crate) database: Database,
     pub(crate) sandbox: Sandbox,
     pub(crate) registry: Registry,
+    /// Seals the credentials of channels; workers of the stage open them with it.
+    pub(crate) sealer: Sealer,
+    /// Where workers find the database: straight, or by a way that may fail.
+    url: String,
     folder: TempDir,
 }
 
 impl Stage {
     pub(crate) async fn on(db: TestDb) -> Result<Self> {
-        let database = Database::connect(db.url(), 5).await?;
+        let url = db.url().to_owned();
+        Self::reached_by(db, url).await
+    }
+
+    /// A stage whose workers reach the database by `url`.
+    pub(crate) async fn reached_by(db: TestDb, url: String) -> Result<Self> {
+        let database = Database::connect(&url, 5).await?;
         let sandbox = Sandbox::start("127.0.0.1:0".parse()?).await?;
         let folder = TempDir::with_prefix("punctual-stage.")?;
+        let sealer = Sealer::load_or_create(None, folder.path())?;
         Ok(Self {
             db,
             database,
             sandbox,
             registry: Registry::standard(),
+            sealer,
+            url,
             folder,
         })
     }
 
+    /// The data folder of its workers.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Settings that fit tests: short leases, quick retries.
     pub(crate) fn settings(&self, overrides: &[(&str, &str)]) -> Result<Settings> {
+        Ok(Settings::load(&Sources {
+            flags: self.flags(overrides)?,
+            ..Sources::default()
+        })?)
+    }
+
+    fn flags(&self, overrides: &[(&str, &str)]) -> Result<BTreeMap<String, String>> {
         let folder = self
             .folder
             .path()
@@ -60,11 +87,12 @@ impl Stage {
             .context("the folder has an unusual name")?;
         let mut flags: BTreeMap<String, String> = [
             ("data_dir", folder),
-            ("database_url", self.db.url()),
-            ("lease", "6s"),
-            ("heartbeat_interval", "500ms"),
+            ("database_url", &self.url),
+            // Slow enough for a busy machine: a heartbeat that is late stops the worker.
+            ("lease", "10s"),
+            ("heartbeat_interval", "2s"),
             ("reaper_interval", "500ms"),
-            ("request_timeout", "3s"),
+            ("request_timeout", "5s"),
             ("shutdown_timeout", "5s"),
             ("publish_deadline", "30s"),
             ("lock_timeout", "1m"),
@@ -80,10 +108,7 @@ impl Stage {
         for (name, value) in overrides {
             flags.insert((*name).to_owned(), (*value).to_owned());
         }
-        Ok(Settings::load(&Sources {
-            flags,
-            ..Sources::default()
-        })?)
+        Ok(flags)
     }
 
     /// A webhook channel to a path of the sandbox.
@@ -99,6 +124,28 @@ impl Stage {
         };
         row.insert(self.db.db()).await?;
         Ok(id)
+    }
+
+    /// A channel of a kind that a test registered itself.
+    pub(crate) async fn own_kind(&self, kind: &str) -> Result<Uuid> {
+        let id = Uuid::now_v7();
+        let row = channel::ActiveModel {
+            id: Set(id),
+            name: Set(format!("{kind} {id}")),
+            kind: Set(kind.to_owned()),
+            ..Default::default()
+        };
+        row.insert(self.db.db()).await?;
+        Ok(id)
+    }
+
+    /// Sets columns of a channel, as SQL: `min_interval_ms = 200`.
+    pub(crate) async fn set_channel(&self, id: Uuid, columns: &str) -> Result<()> {
+        let id = self.db.literal(id);
+        self.db
+            .execute(&format!("UPDATE channel SET {columns} WHERE id = {id}"))
+            .await?;
+        Ok(())
     }
 
     /// A webhook channel whose receiver dedupes: Exact.
@@ -218,11 +265,11 @@ impl Stage {
         Ok(())
     }
 
-    /// How often a publication is public at the sandbox.
+    /// How often a publication is public at the sandbox, by its key or by its title.
     pub(crate) fn posts(&self, id: Uuid) -> u64 {
-        self.sandbox
-            .ledger(&id.to_string())
+        [id.to_string(), id.simple().to_string()]
             .iter()
+            .flat_map(|key| self.sandbox.ledger(key))
             .map(|entry| entry.count)
             .sum()
     }
@@ -237,25 +284,66 @@ impl Stage {
         })?;
         let worker = Worker::new(first, self.database.clone(), self.registry.clone())
             .following(receiver)
-            .calling_with(http);
-        let (id, stop) = (worker.id(), CancellationToken::new());
+            .calling_with(http)
+            .opening_with(self.sealer.clone());
+        let stop = CancellationToken::new();
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
             worker.run(async move { stopped.cancelled().await }).await?;
             anyhow::Ok(())
         });
         Ok(Running {
-            id,
             stop,
             task,
             settings,
         })
     }
+
+    /// Starts a worker as a process of its own.
+    pub(crate) async fn real(&self, overrides: &[(&str, &str)]) -> Result<RealWorker> {
+        RealWorker::start(self.folder(), &self.flags(overrides)?, &[]).await
+    }
+
+    /// Starts several at once.
+    pub(crate) async fn reals(
+        &self,
+        count: usize,
+        overrides: &[(&str, &str)],
+    ) -> Result<Vec<RealWorker>> {
+        futures::future::try_join_all((0..count).map(|_| self.real(overrides))).await
+    }
+
+    /// What a worker with these settings says when it refuses to start.
+    pub(crate) async fn refused(&self, overrides: &[(&str, &str)]) -> Result<Finished> {
+        RealWorker::refusal(self.folder(), &self.flags(overrides)?).await
+    }
+}
+
+/// The turn of a test that measures time or starts many processes: they would disturb each other.
+pub(crate) async fn alone() -> tokio::sync::MutexGuard<'static, ()> {
+    static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    TURN.lock().await
+}
+
+/// Waits for something that will be so.
+pub(crate) async fn eventually<F, Fut>(what: &str, mut holds: F) -> Result<()>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<bool>>,
+{
+    let waiting = async {
+        while !holds().await? {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(PATIENCE, waiting)
+        .await
+        .with_context(|| format!("it never came to this: {what}"))?
 }
 
 /// A worker that runs.
 pub(crate) struct Running {
-    pub(crate) id: Uuid,
     pub(crate) settings: watch::Sender<Arc<Settings>>,
     stop: CancellationToken,
     task: JoinHandle<Result<()>>,

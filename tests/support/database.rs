@@ -51,6 +51,14 @@ impl TestDb {
         }
     }
 
+    /// The migrated database of a server of one's own.
+    pub(crate) async fn on_own_server(cluster: &postgres::Cluster) -> Result<Self> {
+        let url = cluster.url().to_owned();
+        let test = Self::connected(Engine::Postgres, url, Owned::Elsewhere).await?;
+        migration::up(&test.db).await?;
+        Ok(test)
+    }
+
     /// A database without any table.
     pub(crate) async fn empty(engine: Engine) -> Result<Self> {
         match engine {
@@ -147,6 +155,27 @@ impl TestDb {
             .iter()
             .map(|row| row.try_get("", "name"))
             .collect::<Result<_, _>>()?)
+    }
+
+    /// The database's clock, as SQL.
+    pub(crate) fn literal_now(&self) -> &'static str {
+        match self.engine {
+            Engine::Sqlite => "strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now')",
+            Engine::Postgres => "statement_timestamp()",
+        }
+    }
+
+    /// A while ago (`2 minutes`) by the database's clock, as SQL.
+    pub(crate) fn literal_ago(&self, ago: &str) -> String {
+        self.literal_in(&format!("-{ago}"))
+    }
+
+    /// A while from now (`2 minutes`) by the database's clock, as SQL.
+    pub(crate) fn literal_in(&self, time: &str) -> String {
+        match self.engine {
+            Engine::Sqlite => format!("strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now', '{time}')"),
+            Engine::Postgres => format!("statement_timestamp() + interval '{time}'"),
+        }
     }
 
     /// A UUID as this engine's SQL writes it.

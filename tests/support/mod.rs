@@ -3,10 +3,14 @@
 mod commands;
 mod database;
 pub(crate) mod postgres;
+mod proxy;
+mod real_worker;
 mod rows;
 
 pub(crate) use commands::{Finished, migration};
 pub(crate) use database::{Engine, TestDb};
+pub(crate) use proxy::Proxy;
+pub(crate) use real_worker::RealWorker;
 
 /// Turns functions of the shape `async fn name(db: TestDb) -> anyhow::Result<()>` into two tests
 /// each, `name::sqlite` and `name::postgres`. A function that is not listed is dead code, which

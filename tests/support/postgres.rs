@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use sea_orm::{ConnectOptions, ConnectionTrait, Database, DatabaseConnection};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
@@ -141,16 +141,28 @@ impl Cluster {
         &self.url
     }
 
-    /// Stops the server, breaking every connection, and starts it again on the same port.
+    /// Stops the server and starts it again on the same port.
     pub(crate) fn restart(&mut self) -> Result<()> {
-        writeln!(
-            self.stdin.as_mut().context("the server is stopping")?,
-            "restart"
-        )?;
-        match read_line(&mut self.stdout)?.as_str() {
-            "restarted" => Ok(()),
-            _ => bail!("PostgreSQL did not restart"),
-        }
+        self.halt()?;
+        self.resume()
+    }
+
+    /// Stops the server, breaking every connection.
+    pub(crate) fn halt(&mut self) -> Result<()> {
+        self.order("stop", "stopped")
+    }
+
+    /// Starts a stopped server again, on the same port.
+    pub(crate) fn resume(&mut self) -> Result<()> {
+        self.order("start", "started")
+    }
+
+    fn order(&mut self, order: &str, done: &str) -> Result<()> {
+        let stdin = self.stdin.as_mut().context("the server is ending")?;
+        writeln!(stdin, "{order}")?;
+        let answer = read_line(&mut self.stdout)?;
+        ensure!(answer == done, "PostgreSQL did not {order}: {answer:?}");
+        Ok(())
     }
 }
 

@@ -91,6 +91,8 @@ pub struct Book {
     http: HttpClient,
     sealer: Option<Sealer>,
     opened: Mutex<HashMap<Uuid, Channel>>,
+    /// What was said about channels that cannot be opened.
+    complaints: Mutex<HashMap<Uuid, String>>,
 }
 
 impl Book {
@@ -102,6 +104,7 @@ impl Book {
             http,
             sealer,
             opened: Mutex::default(),
+            complaints: Mutex::default(),
         }
     }
 
@@ -118,7 +121,14 @@ impl Book {
         };
         let channel = Channel { row, publisher };
         self.lock().insert(channel.row.id, channel.clone());
+        self.complaints().remove(&channel.row.id);
         Ok(Arc::new(channel))
+    }
+
+    /// Whether this reason why a channel cannot be opened is another one than last time.
+    pub(crate) fn is_news(&self, id: Uuid, reason: &OpenChannelError) -> bool {
+        let reason = reason.to_string();
+        self.complaints().insert(id, reason.clone()) != Some(reason)
     }
 
     fn publisher(&self, row: &channel::Model) -> Result<Arc<dyn Publisher>, OpenChannelError> {
@@ -142,6 +152,12 @@ impl Book {
             token_store: Some(token_store),
             http: self.http.clone(),
         })?)
+    }
+
+    fn complaints(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, String>> {
+        self.complaints
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Channel>> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use entity::channel::{Column, Entity};
 use entity::{EventKind, event};
-use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::sea_query::{Expr, ExprTrait, SimpleExpr};
 use sea_orm::{ActiveValue::Set, ColumnTrait, Condition, DbErr, EntityTrait, QueryFilter};
 use serde_json::json;
 use uuid::Uuid;
@@ -30,18 +30,16 @@ impl ChannelState {
     pub async fn limit(&self, id: Uuid, wait: Duration) -> Result<(), DbErr> {
         let backend = self.db.backend();
         let until = || clock::db_now_plus(backend, wait);
-        let shorter = Condition::any()
-            .add(Column::NotBefore.is_null())
-            .add(Expr::col(Column::NotBefore).lt(until()));
         let update = Entity::update_many()
             .col_expr(Column::NotBefore, until())
             .filter(Column::Id.eq(id))
-            .filter(shorter);
+            .filter(waits_less(until()));
         retry::on_contention(|| update.clone().exec(self.db.work())).await?;
         self.count_failure(id).await
     }
 
-    /// Counts a failure; from `threshold` in a row on, the circuit opens for `wait`.
+    /// Counts a failure; from `threshold` in a row on, the circuit opens for `wait`. A longer wait
+    /// that is set already stays: the platform may have named it.
     pub async fn fail(&self, id: Uuid, threshold: u32, wait: Duration) -> Result<(), DbErr> {
         self.count_failure(id).await?;
         let backend = self.db.backend();
@@ -49,20 +47,33 @@ impl ChannelState {
         let update = Entity::update_many()
             .col_expr(Column::NotBefore, clock::db_now_plus(backend, wait))
             .filter(Column::Id.eq(id))
-            .filter(Column::ConsecutiveFailures.gte(threshold));
+            .filter(Column::ConsecutiveFailures.gte(threshold))
+            .filter(waits_less(clock::db_now_plus(backend, wait)));
         retry::on_contention(|| update.clone().exec(self.db.work())).await?;
         Ok(())
     }
 
-    /// Forgets the failures in a row, and the wait of an open circuit with them.
+    /// Forgets the failures in a row. A wait stays: the success may have been on its way when the
+    /// platform asked for it.
     pub async fn succeed(&self, id: Uuid) -> Result<(), DbErr> {
         let update = Entity::update_many()
             .col_expr(Column::ConsecutiveFailures, Expr::val(0))
-            .col_expr(Column::NotBefore, Expr::cust("NULL"))
             .filter(Column::Id.eq(id))
             .filter(Column::ConsecutiveFailures.gt(0));
         retry::on_contention(|| update.clone().exec(self.db.work())).await?;
         Ok(())
+    }
+
+    /// The probe of an open circuit went well: the channel is open again. A wait longer than the
+    /// `hold` of the probe is somebody else's and stays.
+    pub async fn end_probe(&self, id: Uuid, hold: Duration) -> Result<(), DbErr> {
+        let backend = self.db.backend();
+        let update = Entity::update_many()
+            .col_expr(Column::NotBefore, Expr::cust("NULL"))
+            .filter(Column::Id.eq(id))
+            .filter(waits_less(clock::db_now_plus(backend, hold)));
+        retry::on_contention(|| update.clone().exec(self.db.work())).await?;
+        self.succeed(id).await
     }
 
     /// Asks to be the one probe of an open circuit whose wait is over. The wait is moved by `hold`,
@@ -127,4 +138,11 @@ impl ChannelState {
         retry::on_contention(|| update.clone().exec(self.db.work())).await?;
         Ok(())
     }
+}
+
+/// The condition "not told to wait until `until` or later".
+fn waits_less(until: SimpleExpr) -> Condition {
+    Condition::any()
+        .add(Column::NotBefore.is_null())
+        .add(Expr::col(Column::NotBefore).lt(until))
 }

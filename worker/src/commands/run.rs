@@ -1,11 +1,12 @@
 //! `punctual run`: the worker, until a signal.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_client::Registry;
 use clap::Args;
 use entity::channel;
-use sea_orm::{EntityTrait, PaginatorTrait};
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use secrecy::ExposeSecret;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -57,6 +58,7 @@ pub(super) async fn run(globals: GlobalFlags, args: RunArgs) -> Result<(), Refus
     Store::or_create(settings.clone()).await?.close().await;
     let url = settings.database_url.expose_secret();
     let db = Database::connect(url, settings.database_connections).await?;
+    check_leases(&settings, &db).await?;
     let sealer = Sealer::load_or_create(key_variable().as_deref(), &settings.data_dir)?;
 
     let (reloads, current) = watch::channel(Arc::new(settings.clone()));
@@ -82,7 +84,7 @@ pub(super) async fn run(globals: GlobalFlags, args: RunArgs) -> Result<(), Refus
     // A worker whose output nobody reads publishes all the same.
     let _ = output::line(format!("ready worker={id} http={address}"));
     invite(&db).await?;
-    let reload = move || reload(&globals, &args.settings, &reloads);
+    let reload = async || reload(&globals, &args.settings, &db, &reloads).await;
     started.until(signals.until_stop(reload)).await;
     end.cancel();
     if let Some(http) = http {
@@ -99,9 +101,34 @@ async fn invite(db: &Database) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// BEAT-2 for the channels that have a lease of their own.
+async fn check_leases(settings: &Settings, db: &Database) -> Result<(), Refusal> {
+    let channels = channel::Entity::find()
+        .filter(channel::Column::LeaseMs.is_not_null())
+        .all(db.work())
+        .await?;
+    for channel in channels {
+        let lease = channel.lease_ms.and_then(|ms| u64::try_from(ms).ok());
+        if let Some(lease) = lease.map(Duration::from_millis) {
+            settings.check_lease(lease, &format!("lease of channel {:?}", channel.name))?;
+        }
+    }
+    Ok(())
+}
+
 /// Reads the settings again; an invalid file changes nothing and says why (WORK-6).
-fn reload(globals: &GlobalFlags, flags: &SettingFlags, reloads: &watch::Sender<Arc<Settings>>) {
-    let fresh = match globals.settings(flags) {
+async fn reload(
+    globals: &GlobalFlags,
+    flags: &SettingFlags,
+    db: &Database,
+    reloads: &watch::Sender<Arc<Settings>>,
+) {
+    let checked = async {
+        let fresh = globals.settings(flags)?;
+        check_leases(&fresh, db).await?;
+        Ok::<Settings, Refusal>(fresh)
+    };
+    let mut fresh = match checked.await {
         Ok(fresh) => fresh,
         Err(error) => return error!(%error, "the settings were not reloaded"),
     };
@@ -117,6 +144,7 @@ fn reload(globals: &GlobalFlags, flags: &SettingFlags, reloads: &watch::Sender<A
     for name in changed.iter().filter(|name| FIXED.contains(name)) {
         warn!(setting = name, "takes effect after a restart");
     }
+    fresh.data_dir.clone_from(&old.data_dir);
     info!(?changed, "the settings were reloaded");
     reloads.send_replace(Arc::new(fresh));
 }
@@ -140,12 +168,12 @@ impl Signals {
     }
 
     /// Returns when the worker should stop; from then on another such signal ends the process.
-    async fn until_stop(mut self, mut reload: impl FnMut()) {
+    async fn until_stop(mut self, mut reload: impl AsyncFnMut()) {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => break,
                 _ = self.interrupt.recv() => break,
-                _ = self.hang_up.recv() => reload(),
+                _ = self.hang_up.recv() => reload().await,
             }
         }
         tokio::spawn(async move {

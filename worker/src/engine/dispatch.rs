@@ -9,7 +9,7 @@ use entity::channel;
 use sea_orm::{ColumnTrait, DbErr, EntityTrait, QueryFilter};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{error, warn};
 use uuid::Uuid;
 
 use super::Engine;
@@ -56,6 +56,8 @@ enum Served {
     LostRace,
     /// Not by this worker now.
     Later,
+    /// Not by this worker, until the channel or the worker is changed.
+    NotHere,
 }
 
 /// How many publications of a channel may be taken.
@@ -100,8 +102,18 @@ impl Engine {
             if self.free_slots() > 0 {
                 return;
             }
-            self.slot_freed.notified().await;
+            tokio::select! {
+                () = self.slot_freed.notified() => {}
+                // A reload may have brought more slots; other news is found once there is room.
+                () = self.wake.notified() => {}
+            }
         }
+    }
+
+    /// Whether anything may be claimed: the database answers, and nobody told us to stop. Asked
+    /// right before each claim, because a round may take a while.
+    fn may_claim(&self) -> bool {
+        self.gate.is_open() && !self.stopping.is_cancelled()
     }
 
     fn free_slots(&self) -> u32 {
@@ -112,14 +124,18 @@ impl Engine {
     /// One round over the channels: how long to pause before the next.
     async fn round(self: &Arc<Self>, rounds: &mut Rounds) -> Result<Duration, DbErr> {
         self.release_unknown().await?;
-        self.recover_before_claim(&mut rounds.recovered_at).await;
         let mut channels = self.locks.ready_channels().await?;
-        self.locks.miss_overdue(&channels).await?;
+        if self.locks.miss_overdue(&channels).await? > 0 {
+            self.notices.notify_one();
+        }
         start_behind(&mut channels, rounds.last_served);
         let due = channels
             .iter()
             .filter(|channel| channel.wait(SLOT_IS_NEAR) == Some(Duration::ZERO));
         let rows = self.rows(due.map(|channel| channel.id).collect()).await?;
+        if !rows.is_empty() {
+            self.recover_before_claim(&mut rounds.recovered_at).await;
+        }
         let mut pause = jittered(self.settings().poll_interval, rand::random());
         let mut left = u32::try_from(rows.len()).unwrap_or(u32::MAX);
         for ready in &channels {
@@ -142,6 +158,7 @@ impl Engine {
                 }
                 Served::LostRace => AFTER_LOST_RACE,
                 Served::Later => LATER,
+                Served::NotHere => pause,
             });
         }
         Ok(pause.min(self.serve_looks(rounds).await?))
@@ -160,7 +177,7 @@ impl Engine {
     /// Claims up to `share` publications of one channel and starts them.
     async fn serve(self: &Arc<Self>, row: channel::Model, share: u32) -> Result<Served, DbErr> {
         let Some(channel) = self.open(row) else {
-            return Ok(Served::Later);
+            return Ok(Served::NotHere);
         };
         let (limit, probe) = match self.quota(&channel, share).await? {
             Quota::Take(limit) => (limit, false),
@@ -188,10 +205,12 @@ impl Engine {
     }
 
     /// A share that leaves room for the other channels, so that one whose platform hangs cannot take
-    /// every slot (WORK-1): half of what is free, and a quarter of all slots is never its own.
+    /// every slot (WORK-1): half of what is free, and a quarter of all slots, one at least, is never
+    /// its own.
     fn leave_room(&self, channel_id: Uuid, share: u32) -> u32 {
         let in_flight = u32::try_from(self.holds.of_channel(channel_id)).unwrap_or(u32::MAX);
-        let most = (self.settings().concurrency * 3).div_ceil(4);
+        let slots = self.settings().concurrency;
+        let most = slots.saturating_sub((slots / 4).max(1)).max(1);
         share
             .min(self.free_slots().div_ceil(2))
             .min(most.saturating_sub(in_flight))
@@ -207,7 +226,7 @@ impl Engine {
             .and_then(|most| u32::try_from(most).ok())
             .unwrap_or(settings.concurrency);
         let room = bulkhead.saturating_sub(in_flight).min(share);
-        if room == 0 || !self.gate.is_open() {
+        if room == 0 || !self.may_claim() {
             return Ok(Quota::None);
         }
         let failures = u32::try_from(row.consecutive_failures).unwrap_or_default();
@@ -234,7 +253,8 @@ impl Engine {
     /// Claims due looks and starts them; how long until the next.
     async fn serve_looks(self: &Arc<Self>, rounds: &mut Rounds) -> Result<Duration, DbErr> {
         let limit = self.free_slots().min(LOOKS_AT_ONCE);
-        if rounds.looked_at.is_some_and(|at| at.elapsed() < LOOK_EVERY) || limit == 0 {
+        let soon = rounds.looked_at.is_some_and(|at| at.elapsed() < LOOK_EVERY);
+        if soon || limit == 0 || !self.may_claim() {
             return Ok(LOOK_EVERY);
         }
         rounds.looked_at = Some(Instant::now());
@@ -244,6 +264,10 @@ impl Engine {
             wait => return Ok(wait.map_or(never, |wait| wait.max(LOOK_EVERY))),
         }
         let claims = self.locks.claim_looks(limit, self.settings().lease).await?;
+        if claims.is_empty() {
+            // Others were faster, or its channel is closed: no reason to hurry.
+            return Ok(never);
+        }
         let mut by_channel: HashMap<Uuid, Vec<Claim>> = HashMap::new();
         for claim in claims {
             by_channel
@@ -282,6 +306,10 @@ impl Engine {
                 return Err(error);
             }
         };
+        if !self.gate.is_open() {
+            // The heartbeat failed while the claim was on its way and did not know of it.
+            holds.iter().for_each(|hold| hold.stop.cancel());
+        }
         for (claim, hold) in claims.into_iter().zip(holds) {
             let Some(draft) = posts.draft(claim.publication(), &channel.row.name) else {
                 // A foreign key keeps posts of publications; recovery would find this one again.
@@ -350,13 +378,15 @@ impl Engine {
     }
 
     /// The channel with its publisher. A channel that this worker cannot open is left to others:
-    /// its settings or its key may be at fault, not the channel.
+    /// its settings or its key may be at fault, not the channel. That is said once.
     fn open(&self, row: channel::Model) -> Option<Arc<Channel>> {
-        let name = row.name.clone();
+        let (id, name) = (row.id, row.name.clone());
         match self.book.open(row) {
             Ok(channel) => Some(channel),
             Err(error) => {
-                warn!(%error, channel = name, "the channel cannot be opened");
+                if self.book.is_news(id, &error) {
+                    error!(%error, channel = name, "the channel cannot be opened");
+                }
                 None
             }
         }

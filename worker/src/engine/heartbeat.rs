@@ -18,9 +18,12 @@ impl Engine {
     /// Beats until `end`; it outlives the last publication in flight.
     pub(super) async fn keep_beating(&self, end: CancellationToken) {
         let mut pause = self.settings().heartbeat_interval;
+        let mut settings = self.settings.clone();
         loop {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
+                // The next claim may have a lease that ends before the old pause does.
+                () = self.reloaded(&mut settings) => {}
                 () = end.cancelled() => return,
             }
             let started = Instant::now();

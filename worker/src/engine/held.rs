@@ -75,6 +75,14 @@ impl Holds {
         }
     }
 
+    /// Forgets what was left, once a recovery has run that must have found it: its lease ended
+    /// long before.
+    pub(crate) fn forget_recovered(&self) {
+        self.lock()
+            .left
+            .retain(|lease| !lease.deadline().plus(lease.length()).remaining().is_zero());
+    }
+
     /// All leases, to be renewed.
     pub(crate) fn leases(&self) -> Vec<Lease> {
         self.lock()

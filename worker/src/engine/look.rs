@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api_client::{Call, Guarantee, Look, Verdict};
+use api_client::{Call, Guarantee, Look, PublishError, Verdict};
 use chrono::{DateTime, Utc};
 use entity::{Outcome, attempt};
 use sea_orm::{ColumnTrait, DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
@@ -80,6 +80,9 @@ impl Engine {
         crash_point!("before_look");
         let verdict = tokio::select! {
             verdict = asked => verdict,
+            () = tokio::time::sleep(settings.publish_deadline) => Err(PublishError::unavailable(
+                format!("no answer within publish_deadline = {:?}", settings.publish_deadline),
+            )),
             () = work.hold.stop.cancelled() => return Ok((Ending::Released, Effect::Nothing)),
             () = self.drained.cancelled() => return Ok((Ending::Released, Effect::Nothing)),
         };

@@ -66,8 +66,10 @@ pub(crate) struct Engine {
     notices: Arc<Notify>,
     /// A claim failed, so that locks may exist that nobody knows of (BEAT-1).
     claim_failed: AtomicBool,
-    /// The publications in flight.
+    /// The publications in flight, and the dispatcher that starts them.
     publications: TaskTracker,
+    /// Nothing new is begun.
+    stopping: CancellationToken,
     /// The time to finish is over: what is still preparing is released (WORK-2).
     drained: CancellationToken,
 }
@@ -84,6 +86,14 @@ impl Engine {
     /// The settings as they are now; a reload changes them.
     fn settings(&self) -> Arc<Settings> {
         self.settings.borrow().clone()
+    }
+
+    /// Returns when the settings have changed since `seen` last saw them.
+    async fn reloaded(&self, seen: &mut watch::Receiver<Arc<Settings>>) {
+        if seen.changed().await.is_err() {
+            // Nobody is left who could change them.
+            std::future::pending::<()>().await;
+        }
     }
 }
 

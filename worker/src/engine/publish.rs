@@ -58,7 +58,8 @@ impl Engine {
             execution_version = publication.execution_version,
         );
         let (lock, hold, channel) = (work.claim.lock(), work.hold.clone(), work.channel.clone());
-        let (attempts, phase) = (publication.attempts, work.claim.phase());
+        let (attempts, probe) = (publication.attempts, work.probe);
+        let phase = work.claim.phase();
         async {
             let started = Instant::now();
             let run = AssertUnwindSafe(self.run(work)).catch_unwind().await;
@@ -68,16 +69,17 @@ impl Engine {
                     ending,
                     effect,
                 }) => (ending.map(|ending| Settlement::new(claim, ending)), effect),
-                Err(_) => {
+                Err(panic) => {
                     metric::panicked();
-                    let ending = self.after_panic(phase, &hold, &channel, attempts);
+                    let facts = self.facts(&channel, attempts, hold.is_committing());
+                    let ending = self.after_panic(phase, &hold, &facts, panic.as_ref());
                     (
                         Some(Settlement::of_lease(hold.lease.clone(), ending)),
                         Effect::Failing,
                     )
                 }
             };
-            self.apply(&channel, effect).await;
+            self.apply(&channel, effect, probe).await;
             if let Some(settlement) = settlement {
                 let outcome = self.settle(settlement).await;
                 metric::published_in(&channel.row.name, outcome, started.elapsed());
@@ -93,8 +95,9 @@ impl Engine {
             return self.look(work).await;
         }
         let progress = Progress::new();
+        let give_up_at = Instant::now() + self.settings().publish_deadline;
         match self.prepare(&work, &progress).await {
-            Ok(prepared) => self.mark_and_commit(work, prepared).await,
+            Ok(prepared) => self.mark_and_commit(work, prepared, give_up_at).await,
             Err(stop) => self.stopped(work, stop),
         }
     }
@@ -135,7 +138,12 @@ impl Engine {
     }
 
     /// The mark, waiting for a paced channel's slot if need be, and then the commit.
-    async fn mark_and_commit(&self, mut work: Work, prepared: Prepared) -> Done {
+    async fn mark_and_commit(
+        &self,
+        mut work: Work,
+        prepared: Prepared,
+        give_up_at: Instant,
+    ) -> Done {
         crash_point!("before_mark");
         let settings = self.settings();
         let replay = work.channel.replay();
@@ -159,7 +167,9 @@ impl Engine {
             work.claim = claim;
             match permit {
                 Ok(permit) => return self.commit(work, prepared, permit).await,
-                Err(MarkRefused::SlotTaken(wait)) if wait <= longest_slot_wait(&work) => {
+                Err(MarkRefused::SlotTaken(wait))
+                    if wait <= longest_slot_wait(&work) && Instant::now() + wait < give_up_at =>
+                {
                     tokio::select! {
                         () = tokio::time::sleep(wait) => {}
                         () = work.hold.stop.cancelled() => {
@@ -300,11 +310,16 @@ impl Engine {
         }
     }
 
-    fn after_panic(&self, phase: Phase, hold: &Hold, channel: &Channel, attempts: i32) -> Ending {
-        let facts = self.facts(channel, attempts, hold.is_committing());
+    fn after_panic(
+        &self,
+        phase: Phase,
+        hold: &Hold,
+        facts: &Facts,
+        panic: &(dyn std::any::Any + Send),
+    ) -> Ending {
         let failure = Failure {
             kind: "panic",
-            message: "the publisher panicked".to_owned(),
+            message: format!("the publisher panicked: {}", words_of(panic)),
         };
         if phase == Phase::Reconciling {
             // It may be live as before, and the next look may well panic too.
@@ -314,7 +329,7 @@ impl Engine {
                 failure,
             }
         } else if hold.is_committing() {
-            judge::doubt(failure, &facts)
+            judge::doubt(failure, facts)
         } else {
             Ending::Retryable {
                 after: facts.retry_after,
@@ -369,6 +384,13 @@ fn accepted(claim: Claim, receipt: Receipt) -> Done {
         ending: Some(Ending::Published(receipt)),
         effect: Effect::Healthy,
     }
+}
+
+/// What a panic said.
+fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a word")
 }
 
 /// Whether an earlier commit of this publication may be live.

@@ -15,12 +15,15 @@ use crate::workers;
 
 /// A lease that ends is recovered this much later, so that the clock has surely passed it.
 const AFTER_EXPIRY: Duration = Duration::from_millis(5);
+/// The pause where a lease that has ended is still there: others have its row under lock.
+const NOT_MINE: Duration = Duration::from_secs(1);
 /// How often a claim recovers first, at most.
 const BEFORE_CLAIM_EVERY: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// Recovers at start, every `reaper_interval`, and whenever a lease is known to end.
     pub(super) async fn keep_reaping(&self, stop: CancellationToken) {
+        let mut settings = self.settings.clone();
         loop {
             let interval = self.settings().reaper_interval;
             let next_expiry = match self.reap().await {
@@ -30,10 +33,10 @@ impl Engine {
                     None
                 }
             };
-            let pause = jittered(interval, rand::random())
-                .min(next_expiry.map_or(interval, |wait| wait + AFTER_EXPIRY));
+            let pause = jittered(interval, rand::random()).min(until_expiry(next_expiry, interval));
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
+                () = self.reloaded(&mut settings) => {}
                 () = stop.cancelled() => return,
             }
         }
@@ -62,6 +65,7 @@ impl Engine {
     }
 
     fn recovered(&self, stats: &RecoveryStats) {
+        self.holds.forget_recovered();
         let publications = stats.entries_reclaimed + stats.unconfirmed;
         metric::reaper_ran(publications);
         if publications > 0 {
@@ -72,5 +76,13 @@ impl Engine {
             );
             self.wake.notify_one();
         }
+    }
+}
+
+fn until_expiry(next: Option<Duration>, otherwise: Duration) -> Duration {
+    match next {
+        Some(Duration::ZERO) => NOT_MINE,
+        Some(wait) => wait + AFTER_EXPIRY,
+        None => otherwise,
     }
 }

@@ -10,6 +10,7 @@ use super::Engine;
 use super::backoff;
 use super::judge::Effect;
 use crate::channels::Channel;
+use crate::clock::BootInstant;
 use crate::locks::{Adopted, Ending, LockRef, SettleError, Settled, Settlement};
 use crate::telemetry::metric;
 
@@ -18,10 +19,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Settles, again and again while the database is away. A receipt is kept until it is stored
-    /// (SETTLE-3); anything else is left to recovery once its lease has run out.
+    /// (SETTLE-3); anything else is left to recovery once its lease has run out, or after as long if
+    /// heartbeats keep it alive although the database does not take the settlement.
     ///
     /// Returns the outcome's name, for the metric.
     pub(super) async fn settle(&self, mut settlement: Settlement) -> &'static str {
+        let give_up_at = BootInstant::now().plus(settlement.lease().length());
         for tries in 1.. {
             let lock = settlement.lock();
             let Some((back, result)) = self.writer.settle(settlement).await else {
@@ -37,7 +40,8 @@ impl Engine {
                 Ok(Settled::Before) => return outcome_name(settlement.ending()),
                 Err(SettleError::LeaseLost) => return self.lost(&settlement).await,
                 Err(SettleError::Database(error)) => {
-                    let lease_is_over = settlement.lease().deadline().remaining().is_zero();
+                    let ends_at = settlement.lease().deadline().min(give_up_at);
+                    let lease_is_over = ends_at.remaining().is_zero();
                     if receipt_of(settlement.ending()).is_none() && lease_is_over {
                         warn!(%error, "not settled; recovery will take it from here");
                         self.holds.leave(lock);
@@ -114,11 +118,16 @@ impl Engine {
     }
 
     /// What an outcome means for the channel. Best effort: it never holds up the publication.
-    pub(super) async fn apply(&self, channel: &Channel, effect: Effect) {
+    pub(super) async fn apply(&self, channel: &Channel, effect: Effect, probe: bool) {
         let id = channel.row.id;
         let settings = self.settings();
         let done = match effect {
             Effect::Nothing => Ok(()),
+            Effect::Healthy if probe => {
+                self.state
+                    .end_probe(id, channel.lease(settings.lease))
+                    .await
+            }
             Effect::Healthy if channel.row.consecutive_failures == 0 => Ok(()),
             Effect::Healthy => self.state.succeed(id).await,
             Effect::Limited(wait) => self.state.limit(id, wait).await,

@@ -34,6 +34,9 @@ use crate::workers::Identity;
 /// The part of `shutdown_timeout` that is kept for giving back what could not be finished.
 const KEPT_FOR_RELEASE: f64 = 0.1;
 
+/// How long the last words to the database may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 /// Why a worker could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
@@ -136,7 +139,7 @@ impl Worker {
         };
         self.identity.register(self.db.work()).await?;
         let tasks = TaskTracker::new();
-        let (stop, end) = (CancellationToken::new(), CancellationToken::new());
+        let end = CancellationToken::new();
         tasks.spawn(keep_delivering(
             self.settings.clone(),
             self.db.clone(),
@@ -146,8 +149,8 @@ impl Worker {
         ));
         let engine = Arc::new(self.into_engine(http, &tasks));
         engine.vitals.heartbeat_ok(BootInstant::now());
-        engine.spawn_all(&tasks, &stop, &end);
-        Ok(Started { engine, stop, end })
+        engine.spawn_all(&tasks, &end);
+        Ok(Started { engine, end })
     }
 
     fn into_engine(self, http: HttpClient, tasks: &TaskTracker) -> Engine {
@@ -171,6 +174,7 @@ impl Worker {
             notices: self.notices,
             claim_failed: AtomicBool::new(false),
             publications: TaskTracker::new(),
+            stopping: CancellationToken::new(),
             drained: CancellationToken::new(),
         }
     }
@@ -180,8 +184,6 @@ impl Worker {
 #[derive(Debug)]
 pub struct Started {
     engine: Arc<Engine>,
-    /// Nothing new is begun.
-    stop: CancellationToken,
     /// Nothing is in flight any more.
     end: CancellationToken,
 }
@@ -193,31 +195,27 @@ impl Started {
         shutdown.await;
         info!(in_flight = self.engine.holds.len(), "stopping");
         self.engine.vitals.stopping();
-        self.stop.cancel();
+        self.engine.stopping.cancel();
         self.engine.drain().await;
         self.end.cancel();
-        if let Err(error) = self.engine.identity.stopped(self.engine.db.work()).await {
-            warn!(%error, "could not record that the worker stopped");
-        }
+        self.engine.say_farewell().await;
         info!("stopped");
     }
 }
 
 impl Engine {
-    fn spawn_all(
-        self: &Arc<Self>,
-        tasks: &TaskTracker,
-        stop: &CancellationToken,
-        end: &CancellationToken,
-    ) {
+    fn spawn_all(self: &Arc<Self>, tasks: &TaskTracker, end: &CancellationToken) {
+        let stop = &self.stopping;
         let (engine, token) = (self.clone(), end.clone());
         tasks.spawn(async move { engine.keep_beating(token).await });
         let (engine, token) = (self.clone(), stop.clone());
         tasks.spawn(async move { engine.keep_reaping(token).await });
         let (engine, token) = (self.clone(), stop.clone());
         tasks.spawn(async move { engine.keep_listening(token).await });
+        // Waited for like a publication: until it has returned it may have a claim on its way.
         let (engine, token) = (self.clone(), stop.clone());
-        tasks.spawn(async move { engine.keep_dispatching(token).await });
+        self.publications
+            .spawn(async move { engine.keep_dispatching(token).await });
         let (engine, token) = (self.clone(), end.clone());
         tasks.spawn(async move { engine.vitals.watch(token).await });
         tasks.spawn(keep_cleaning(
@@ -265,8 +263,20 @@ impl Engine {
                 "left to recovery: what was still committing when the time was over"
             );
         }
-        if let Err(error) = notify_due(self.db.work()).await {
-            warn!(%error, "the other workers were not woken; they poll");
+    }
+
+    /// The last words to the database. They are not worth waiting for one that is away: the others
+    /// poll, and miss a worker that is not seen.
+    async fn say_farewell(&self) {
+        let words = async {
+            // What was given back is for the others, now.
+            notify_due(self.db.work()).await?;
+            self.identity.stopped(self.db.work()).await
+        };
+        match tokio::time::timeout(FAREWELL, words).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(%error, "could not record that the worker stopped"),
+            Err(_) => warn!("could not record that the worker stopped: no answer"),
         }
     }
 

@@ -1,0 +1,82 @@
+//! Pacing in the whole cluster.
+
+use anyhow::Result;
+use api_client::sandbox::Route;
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::Stage;
+use super::stage::alone;
+use crate::support::{TestDb, on_both_engines};
+
+on_both_engines!(a_paced_channel_keeps_its_distance_whatever_the_number_of_workers);
+
+/// CHAN-1: four processes, fifty posts, 200 ms between two. The slots are exact always. What comes
+/// between a slot and the platform is the machine's: if it is too busy to run four processes in
+/// time, the posts are sent again under better conditions, if there are any.
+async fn a_paced_channel_keeps_its_distance_whatever_the_number_of_workers(
+    db: TestDb,
+) -> Result<()> {
+    let _alone = alone().await;
+    let stage = Stage::on(db).await?;
+    let channel = stage.at_most_once().await?;
+    stage.set_channel(channel, "min_interval_ms = 200").await?;
+    let workers = stage.reals(4, &[("lease", "20s")]).await?;
+    let mut distances = Vec::new();
+    for _ in 0..3 {
+        let before = stage.sandbox.requests(Some(Route::Webhook)).len();
+        let ids = stage.schedule(channel, 50, 0).await?;
+        stage.all_published_once(&ids).await?;
+        slots_are_kept(&stage, &ids).await?;
+        let distance = closest(&stage, before);
+        distances.push(distance);
+        if distance >= 150 {
+            break;
+        }
+    }
+    let kept = distances.iter().any(|distance| *distance >= 150);
+    assert!(kept || is_swamped()?, "commits {distances:?} ms apart");
+    for worker in workers {
+        worker.stop().await?;
+    }
+    Ok(())
+}
+
+/// What was reserved, and how often something was claimed for it.
+async fn slots_are_kept(stage: &Stage, ids: &[Uuid]) -> Result<()> {
+    let mut slots: Vec<DateTime<Utc>> = Vec::new();
+    let mut claims = 0;
+    for id in ids {
+        let row = stage.publication(*id).await?;
+        claims += row.execution_version;
+        slots.extend(row.commit_started_at);
+    }
+    slots.sort();
+    assert_eq!(slots.len(), ids.len());
+    let distances = slots
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]).num_milliseconds());
+    let closest = distances.min().unwrap_or_default();
+    assert!(closest >= 200, "two slots {closest} ms apart");
+    assert!(claims < 55, "{claims} claims for 50 posts");
+    Ok(())
+}
+
+/// The least time between two requests at the platform, in milliseconds.
+fn closest(stage: &Stage, before: usize) -> i64 {
+    let requests = stage.sandbox.requests(Some(Route::Webhook));
+    let sent: Vec<i64> = requests[before..]
+        .iter()
+        .map(|request| request.at)
+        .collect();
+    let distances = sent.windows(2).map(|pair| pair[1] - pair[0]);
+    distances.min().unwrap_or(i64::MAX)
+}
+
+/// Whether so much runs here besides that no time can be kept.
+fn is_swamped() -> Result<bool> {
+    let load = std::fs::read_to_string("/proc/loadavg")?;
+    let last_minute: f64 = load.split_whitespace().next().unwrap_or("0").parse()?;
+    let cores = u32::try_from(std::thread::available_parallelism()?.get())?;
+    Ok(last_minute > 3.0 * f64::from(cores))
+}

@@ -1,0 +1,117 @@
+//! Due work starts on time, whoever scheduled it.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use entity::Status;
+use uuid::Uuid;
+
+use super::Stage;
+use super::stage::{alone, eventually};
+use crate::support::{Engine, RealWorker, TestDb, on_both_engines};
+
+on_both_engines!(
+    a_publication_goes_out_within_a_second_of_its_instant,
+    what_another_program_inserts_is_noticed_without_polling,
+    what_is_moved_forward_by_plain_sql_is_noticed_without_polling,
+    without_notices_the_poll_finds_it,
+);
+
+/// Settings under which only a notice or a known instant can wake the worker.
+const NO_POLL: [(&str, &str); 3] = [
+    ("poll_interval", "1h"),
+    ("max_lateness", "2h"),
+    ("reaper_interval", "5s"),
+];
+
+/// A real worker that has nothing to do and hears notices.
+async fn idle(stage: &Stage, settings: &[(&str, &str)]) -> Result<RealWorker> {
+    let worker = stage.real(settings).await?;
+    match stage.db.engine() {
+        Engine::Postgres => {
+            let listening = "pg_stat_activity WHERE datname = current_database() \
+                             AND query LIKE 'LISTEN%' AND state = 'idle'";
+            eventually("it listens", || async {
+                Ok(stage.db.count(listening).await? > 0)
+            })
+            .await?;
+        }
+        // It looks at the file five times a second, from the start.
+        Engine::Sqlite => tokio::time::sleep(Duration::from_millis(500)).await,
+    }
+    Ok(worker)
+}
+
+/// How many milliseconds after its instant a publication became public.
+async fn lateness(stage: &Stage, id: Uuid) -> Result<i64> {
+    let due = stage.publication(id).await?.next_attempt_at;
+    stage.until(id, Status::Published).await?;
+    let entry = &stage.sandbox.ledger(&id.to_string())[0];
+    Ok(entry.first_at - due.timestamp_millis())
+}
+
+/// WORK-4: due in two seconds, inserted by another process.
+async fn a_publication_goes_out_within_a_second_of_its_instant(db: TestDb) -> Result<()> {
+    let _alone = alone().await;
+    let stage = Stage::on(db).await?;
+    let channel = stage.at_most_once().await?;
+    let worker = idle(&stage, &NO_POLL).await?;
+    let id = stage.schedule(channel, 1, 2000).await?[0];
+    let due = stage.publication(id).await?.next_attempt_at;
+    stage.until(id, Status::Published).await?;
+    let late = stage.sandbox.ledger(&id.to_string())[0].first_at - due.timestamp_millis();
+    assert!((0..1000).contains(&late), "{late} ms after its instant");
+    worker.stop().await
+}
+
+/// WORK-4: NOTIFY by the schema's trigger, `data_version` on SQLite.
+async fn what_another_program_inserts_is_noticed_without_polling(db: TestDb) -> Result<()> {
+    let _alone = alone().await;
+    let stage = Stage::on(db).await?;
+    let channel = stage.at_most_once().await?;
+    let worker = idle(&stage, &NO_POLL).await?;
+    for _ in 0..3 {
+        let late = {
+            let id = stage.due(channel).await?;
+            lateness(&stage, id).await?
+        };
+        assert!(late < 1000, "{late} ms after its instant");
+    }
+    worker.stop().await
+}
+
+/// WORK-4: a new `publish_at`, by plain SQL.
+async fn what_is_moved_forward_by_plain_sql_is_noticed_without_polling(db: TestDb) -> Result<()> {
+    let _alone = alone().await;
+    let stage = Stage::on(db).await?;
+    let channel = stage.at_most_once().await?;
+    let id = stage.schedule(channel, 1, 3_600_000).await?[0];
+    let worker = idle(&stage, &NO_POLL).await?;
+    let now = stage.db.literal_now();
+    stage
+        .db
+        .set(id, &format!("publish_at = {now}, next_attempt_at = {now}"))
+        .await?;
+    let due = stage.publication(id).await?.publish_at;
+    stage.until(id, Status::Published).await?;
+    let late = stage.sandbox.ledger(&id.to_string())[0].first_at - due.timestamp_millis();
+    assert!(late < 1000, "{late} ms after its instant");
+    worker.stop().await
+}
+
+/// WORK-4: polling carries on alone, behind a proxy that passes no notices for one.
+async fn without_notices_the_poll_finds_it(db: TestDb) -> Result<()> {
+    let _alone = alone().await;
+    let stage = Stage::on(db).await?;
+    let channel = stage.at_most_once().await?;
+    let id = stage.schedule(channel, 1, 3_600_000).await?[0];
+    let worker = idle(&stage, &[("poll_interval", "1s")]).await?;
+    // No trigger watches this column alone.
+    let now = stage.db.literal_now();
+    stage
+        .db
+        .set(id, &format!("next_attempt_at = {now}"))
+        .await?;
+    stage.all_published_once(&[id]).await?;
+    worker.stop().await
+}

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use sea_orm::{ConnectionTrait, DbBackend, Statement};
 use uuid::Uuid;
 use worker::database::Database;
-use worker::locks::{Locks, Policy, Replay};
+use worker::locks::{Lease, Locks, Policy, Replay};
 
 use super::scene::{LEASE, Scene, mark};
 use crate::support::{Engine, TestDb, on_both_engines};
@@ -61,13 +61,14 @@ async fn scans(worker: &Locks) -> Result<(i64, i64)> {
 }
 
 /// The time of a claim of one: the lower quartile, because the machine is shared with other tests.
-async fn claim_time(worker: &Locks, scene: &Scene) -> Result<Duration> {
+async fn claim_time(worker: &Locks, scene: &Scene, leases: &mut Vec<Lease>) -> Result<Duration> {
     let mut took = Vec::new();
     for _ in 0..31 {
         let asked = Instant::now();
         let claims = worker.claim(scene.batch(1)).await?;
         took.push(asked.elapsed());
         assert_eq!(claims.len(), 1);
+        leases.extend(claims.iter().map(|claim| claim.lease().clone()));
     }
     took.sort_unstable();
     Ok(took[took.len() / 4])
@@ -81,7 +82,8 @@ async fn a_million_rows_are_never_read() -> Result<()> {
     let one_connection = Database::connect(scene.db.url(), 1).await?;
     let worker = Locks::new(one_connection, Uuid::new_v4(), Policy::default());
     scene.add_due(100).await?;
-    let alone = claim_time(&worker, &scene).await?;
+    let mut leases = Vec::new();
+    let alone = claim_time(&worker, &scene, &mut leases).await?;
 
     let paused = scene.db.add_channel().await?;
     scene
@@ -110,7 +112,7 @@ async fn a_million_rows_are_never_read() -> Result<()> {
     assert!(scene.db.count("publication").await? > 1_000_000);
 
     let before = scans(&worker).await?;
-    let crowded = claim_time(&worker, &scene).await?;
+    let crowded = claim_time(&worker, &scene, &mut leases).await?;
     let after = scans(&worker).await?;
     println!("a claim alone {alone:?}, among a million {crowded:?}");
     assert_eq!(after.0, before.0, "a claim read the whole table");
@@ -120,7 +122,7 @@ async fn a_million_rows_are_never_read() -> Result<()> {
         "31 claims of one row read {read} entries of the due index"
     );
     assert!(
-        crowded < alone * 5 + Duration::from_millis(10),
+        crowded < alone * 5 + Duration::from_millis(30),
         "{alone:?} became {crowded:?}"
     );
 
@@ -133,7 +135,7 @@ async fn a_million_rows_are_never_read() -> Result<()> {
     assert!(worker.claim(of_paused).await?.is_empty());
     let ready = worker.ready_channels().await?;
     assert!(
-        asked.elapsed() < Duration::from_millis(500),
+        asked.elapsed() < Duration::from_secs(5),
         "{:?}",
         asked.elapsed()
     );
@@ -201,7 +203,8 @@ async fn a_claim_costs_the_same_whatever_waits(db: TestDb) -> Result<()> {
         ))
         .await?;
     scene.add_due(31).await?;
-    let alone = claim_time(&worker, &scene).await?;
+    let mut leases = Vec::new();
+    let alone = claim_time(&worker, &scene, &mut leases).await?;
 
     let priority = |priority: i16| format!("UPDATE publication SET priority = {priority}");
     scene
@@ -221,10 +224,25 @@ async fn a_claim_costs_the_same_whatever_waits(db: TestDb) -> Result<()> {
         scene.db.execute("ANALYZE publication").await?;
     }
 
-    let crowded = claim_time(&worker, &scene).await?;
+    let crowded = claim_time(&worker, &scene, &mut leases).await?;
     println!("a claim alone {alone:?}, among 80,000 {crowded:?}");
+    // So does what goes with a claim: how many of a paced channel are under lock, which claims are
+    // unknown, what is stale. The fastest of some tries, because the machine is shared.
+    let mut beside = Duration::MAX;
+    for _ in 0..5 {
+        let asked = Instant::now();
+        assert_eq!(worker.under_lock(scene.channel).await?, 62);
+        assert_eq!(worker.recovery_stats().await?.locks_cleaned, 0);
+        assert_eq!(worker.release_unknown(&leases).await?, 0);
+        beside = beside.min(asked.elapsed());
+    }
+    println!("beside it {beside:?}");
     assert!(
-        crowded < alone * 5 + Duration::from_millis(10),
+        beside < alone * 10 + Duration::from_millis(30),
+        "{beside:?}"
+    );
+    assert!(
+        crowded < alone * 5 + Duration::from_millis(30),
         "{alone:?} became {crowded:?}"
     );
     Ok(())

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use chrono::TimeDelta;
 use entity::{Outcome, Phase, Status};
 use uuid::Uuid;
-use worker::locks::{Claim, Ending, Locks, Replay, Settled};
+use worker::locks::{Claim, Ending, Locks, MarkRefused, Replay, Settled};
 
 use super::scene::{LEASE, Scene, failure, mark, receipt, retryable, settle};
 use crate::support::{TestDb, on_both_engines};
@@ -19,6 +19,7 @@ on_both_engines!(
     a_look_that_cannot_tell_leaves_it,
     a_look_that_is_given_back_is_due_again,
     a_look_that_fails_never_ends_the_doubt,
+    a_look_never_commits,
     a_receipt_meets_a_look_that_found_it,
 );
 
@@ -191,6 +192,25 @@ async fn a_look_that_fails_never_ends_the_doubt(db: TestDb) -> Result<()> {
         let done = format!("next_attempt_at = {}", scene.now_plus(3600));
         scene.db.set(id, &done).await?;
     }
+    Ok(())
+}
+
+/// TWICE-1: a look only reads, also where a repeated commit would be harmless.
+async fn a_look_never_commits(db: TestDb) -> Result<()> {
+    let scene = Scene::new(db).await?;
+    let worker = scene.worker().await?;
+    let id = in_doubt(&scene, &worker).await?;
+    let open = format!("replay_until = {}", scene.now_plus(3600));
+    scene.db.set(id, &open).await?;
+    let claim = look(&worker).await?;
+
+    let refused = mark(&worker, &claim, Replay::Forever).await;
+
+    assert!(
+        matches!(refused, Err(MarkRefused::ReplayEnded)),
+        "{refused:?}"
+    );
+    assert_eq!(scene.row(id).await?.phase, Some(Phase::Reconciling));
     Ok(())
 }
 

@@ -333,6 +333,7 @@ impl Player<'_> {
     ) -> Result<Step> {
         let row = &before.rows[&lock.publication_id];
         let (_, live) = self.standing(lock, before);
+        let looking = row.phase == Some(Phase::Reconciling);
         let earlier = row.may_be_live() && self.doubts.get(&row.id) != Some(&lock);
         let open = row
             .replay_until
@@ -342,11 +343,12 @@ impl Player<'_> {
                 ensure!(live, "a stale holder may commit");
                 ensure!(row.accepted_at.is_none(), "the platform has it");
                 ensure!(!earlier || open, "a blind second commit");
+                ensure!(!looking, "a look commits");
                 return Ok(Step::Marked(lock));
             }
             Err(MarkRefused::LeaseLost) => ensure!(!live, "a live lease was lost"),
             Err(MarkRefused::Accepted) => ensure!(row.accepted_at.is_some()),
-            Err(MarkRefused::ReplayEnded) => ensure!(earlier && !open),
+            Err(MarkRefused::ReplayEnded) => ensure!(looking || (earlier && !open)),
             Err(error) => return Err(error.into()),
         }
         Ok(Step::Nothing)

@@ -189,7 +189,7 @@ fn not_paused(only: Uuid) -> SimpleExpr {
 
 /// EXISTS, because nothing outside it may look like a way to find the rows: given the channel in
 /// the outer UPDATE, SQLite walks all rows of the channel instead of the few that were picked.
-fn on_channel(condition: Condition, only: Option<Uuid>) -> SimpleExpr {
+pub(super) fn on_channel(condition: Condition, only: Option<Uuid>) -> SimpleExpr {
     let mut channels = Query::select()
         .expr(Expr::cust("1"))
         .from(channel::Entity)

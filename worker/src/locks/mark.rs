@@ -270,7 +270,9 @@ fn may_commit(
     if publication.accepted_at.is_some() {
         return Err(MarkRefused::Accepted);
     }
-    if replay_ended(publication, now, request_timeout) {
+    // A look only reads (TWICE-1): what it was taken for may be live.
+    let looking = publication.phase == Some(Phase::Reconciling);
+    if looking || replay_ended(publication, now, request_timeout) {
         return Err(MarkRefused::ReplayEnded);
     }
     Ok(())

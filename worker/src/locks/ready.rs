@@ -6,12 +6,13 @@ use chrono::{DateTime, Utc};
 use entity::{Status, channel, publication};
 use sea_orm::sea_query::{Expr, ExprTrait, Query, SimpleExpr};
 use sea_orm::{
-    ColumnTrait, DbErr, EntityTrait, FromQueryResult, Order, PaginatorTrait, QueryFilter,
-    QuerySelect,
+    ColumnTrait, Condition, DbErr, EntityTrait, FromQueryResult, Order, PaginatorTrait,
+    QueryFilter, QuerySelect,
 };
 use uuid::Uuid;
 
 use super::Locks;
+use super::claim::on_channel;
 use super::fence::{scalar, status_is};
 use crate::clock;
 
@@ -93,7 +94,8 @@ impl Locks {
     pub async fn under_lock(&self, channel_id: Uuid) -> Result<u64, DbErr> {
         publication::Entity::find()
             .filter(status_is(Status::Publishing))
-            .filter(publication::Column::ChannelId.eq(channel_id))
+            // By its leases: SQLite would walk all rows of the channel, history included.
+            .filter(on_channel(Condition::all(), Some(channel_id)))
             .count(self.db.work())
             .await
     }

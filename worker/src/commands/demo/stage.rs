@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
 use api_client::sandbox::{Action, Fault, Route, Sandbox};
 use api_client::{HttpClient, HttpOptions, Registry};
@@ -11,7 +10,7 @@ use chrono::TimeDelta;
 use entity::{Outcome, attempt, channel};
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Map, Value, json};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -199,20 +198,17 @@ impl Stage {
             ..HttpOptions::default()
         };
         let http = HttpClient::new(options).map_err(|error| Refusal::Failed(error.to_string()))?;
-        let (keep, settings) = watch::channel(Arc::new(self.store.settings.clone()));
         let started = Worker::new(
-            settings,
+            self.store.settings.clone(),
             self.store.db.clone(),
             Registry::standard(),
-            http,
-            None,
         )
+        .calling_with(http)
         .start()
         .await
         .map_err(|error| Refusal::Failed(error.to_string()))?;
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
-            let _keep = keep;
             // Stopped by a word, or by the demo going away.
             started
                 .until(async {

@@ -29,7 +29,18 @@ pub(super) struct Act {
     pub(super) wakes: bool,
 }
 
+/// How often a row that keeps changing under a person's hands is looked at.
+const LOOKS: u32 = 3;
+
 impl Act {
+    /// Whether the row meets the conditions.
+    fn fits(&self, row: &Model) -> bool {
+        self.from.contains(&row.status)
+            && row.execution_lock_id.is_none()
+            && row.accepted_at.is_none()
+            && !(self.needs_not_live && row.may_be_live())
+    }
+
     /// Under which conditions the row may be changed. They stand in the UPDATE itself.
     fn conditions(&self) -> Condition {
         let mut all = Condition::all()
@@ -69,26 +80,29 @@ impl Acts {
     }
 }
 
-/// The conditional update, or why its conditions do not hold. The row is locked either way on
-/// PostgreSQL only if it was changed; on SQLite the whole database is.
+/// The conditional update, or why its conditions do not hold.
 pub(super) async fn update(
     tx: &DatabaseTransaction,
     act: Act,
     set: &impl Fn(UpdateMany<Entity>, DateTime<Utc>) -> UpdateMany<Entity>,
 ) -> Result<Result<(Model, DateTime<Utc>), ActError>, DbErr> {
-    let now = clock::read_db_now(tx).await?;
-    let changed = set(Entity::update_many(), now)
-        .filter(act.conditions())
-        .exec_with_returning(tx)
-        .await?
-        .pop();
-    match changed {
-        Some(row) => Ok(Ok((row, now))),
-        None => {
-            let row = Entity::find_by_id(act.id).one(tx).await?;
-            Ok(Err(ActError::of(row.as_ref(), act.id, act.from, act.verb)))
+    for _ in 0..LOOKS {
+        let now = clock::read_db_now(tx).await?;
+        let changed = set(Entity::update_many(), now)
+            .filter(act.conditions())
+            .exec_with_returning(tx)
+            .await?
+            .pop();
+        if let Some(row) = changed {
+            return Ok(Ok((row, now)));
+        }
+        let row = Entity::find_by_id(act.id).one(tx).await?;
+        // A worker that let go between the two statements leaves a row that fits after all.
+        if !row.as_ref().is_some_and(|row| act.fits(row)) {
+            return Ok(Err(ActError::of(row.as_ref(), act.id, act.from, act.verb)));
         }
     }
+    Ok(Err(ActError::Changed { id: act.id }))
 }
 
 /// Appends what a person did. The caller has changed the row in this transaction, so it holds the

@@ -1,6 +1,6 @@
 //! Channels as programs and people read them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use api_client::{
     ChannelConfig, Credentials, Guarantee, HttpClient, HttpOptions, Publisher, Registry,
@@ -102,9 +102,15 @@ pub(super) fn open(config: ChannelConfig) -> Result<Arc<dyn Publisher>, Refusal>
         .map_err(|error| Refusal::Input(error.to_string()))
 }
 
-/// The HTTP client of a command.
+/// The HTTP client of the command, made once: it reads all the roots of trust.
 pub(in crate::commands) fn http() -> Result<HttpClient, Refusal> {
-    HttpClient::new(HttpOptions::default()).map_err(|error| Refusal::Failed(error.to_string()))
+    static HTTP: OnceLock<HttpClient> = OnceLock::new();
+    if let Some(http) = HTTP.get() {
+        return Ok(http.clone());
+    }
+    let http = HttpClient::new(HttpOptions::default())
+        .map_err(|error| Refusal::Failed(error.to_string()))?;
+    Ok(HTTP.get_or_init(|| http).clone())
 }
 
 /// An address without what is often secret in it: password and query.

@@ -17,7 +17,7 @@ use crate::support::postgres::Cluster;
 async fn workers_outlive_a_database_that_stops_under_load() -> Result<()> {
     let _alone = alone().await;
     let mut cluster = Cluster::start()?;
-    let stage = Stage::on(TestDb::of(&cluster).await?).await?;
+    let stage = Stage::on(TestDb::on_own_server(&cluster).await?).await?;
     let mut ids = Vec::new();
     for channel in [stage.exact().await?, stage.reconcilable().await?] {
         ids.extend(stage.schedule(channel, 300, 0).await?);

@@ -72,10 +72,7 @@ async fn a_panic_while_committing_is_settled_by_the_guarantee(db: TestDb) -> Res
         ),
     ];
     for (guarantee, status, outcome) in cases {
-        let db = match db.engine() {
-            crate::support::Engine::Sqlite => TestDb::sqlite().await?,
-            crate::support::Engine::Postgres => TestDb::postgres().await?,
-        };
+        let db = TestDb::of(db.engine()).await?;
         let script = Script {
             commit: Act::Panic,
             ..Script::new(guarantee)

@@ -136,10 +136,6 @@ impl Publisher for Scripted {
         self.0.guarantee
     }
 
-    fn needs_prepare(&self, _: &Draft) -> bool {
-        true
-    }
-
     fn prepares_remotely(&self) -> bool {
         true
     }

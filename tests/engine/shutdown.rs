@@ -23,10 +23,7 @@ on_both_engines!(
 /// WORK-2: in the middle of a slow publish.
 async fn a_stopping_worker_finishes_what_it_has_sent(db: TestDb) -> Result<()> {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let db = match db.engine() {
-            crate::support::Engine::Sqlite => TestDb::sqlite().await?,
-            crate::support::Engine::Postgres => TestDb::postgres().await?,
-        };
+        let db = TestDb::of(db.engine()).await?;
         let stage = Stage::on(db).await?;
         let id = stage.due(stage.at_most_once().await?).await?;
         stage

@@ -78,13 +78,6 @@ impl TestDb {
         }
     }
 
-    /// A database that somebody else owns, migrated.
-    pub(crate) async fn at(url: String) -> Result<Self> {
-        let test = Self::connected(Engine::Postgres, url, Owned::Elsewhere).await?;
-        migration::up(&test.db).await?;
-        Ok(test)
-    }
-
     async fn connected(engine: Engine, url: String, owned: Owned) -> Result<Self> {
         let db = Database::connect(&url).await?;
         Ok(Self {

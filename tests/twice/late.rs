@@ -147,7 +147,7 @@ async fn a_commit_that_outlasts_the_shutdown_is_left_to_recovery(db: TestDb) -> 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receipt_survives_a_restart_of_the_database() -> Result<()> {
     let mut cluster = Cluster::start()?;
-    let world = World::slow(TestDb::at(cluster.url().to_owned()).await?).await?;
+    let world = World::slow(TestDb::on_own_server(&cluster).await?).await?;
     let channel = world.channel(Kind::Plain).await?;
     let id = world.schedule(channel, Kind::Plain, 1).await?[0];
     hold(&world, Route::Webhook, 1, true);

@@ -69,7 +69,7 @@ async fn a_storm_doubles_nothing_and_loses_nothing() -> Result<()> {
     let mut dice = StdRng::seed_from_u64(seed);
 
     let mut cluster = Cluster::start()?;
-    let db = TestDb::at(cluster.url().to_owned()).await?;
+    let db = TestDb::on_own_server(&cluster).await?;
     let world = World::with(db, &SETTINGS).await?;
     let ids = schedule(&world, seconds, &mut dice).await?;
     let mut crew = Crew::muster(&world).await?;

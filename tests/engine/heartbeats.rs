@@ -245,7 +245,10 @@ async fn a_worker_that_was_cut_off_comes_back_by_itself() -> Result<()> {
     .await?;
     let waiting = stage.schedule(channel, 5, 0).await?;
     assert!(worker.get("/health").await?.0 == 200, "it lives on");
-    assert!(worker.metric("punctual_heartbeats_failed_total").await? > 0.0);
+    eventually("its heartbeats fail", || async {
+        Ok(worker.metric("punctual_heartbeats_failed_total").await? > 0.0)
+    })
+    .await?;
     proxy.mend();
     stage.all_published_once(&waiting).await?;
     eventually("it is ready", || async {

@@ -7,14 +7,13 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use api_client::sandbox::{Action, Fault, Route};
 use api_client::{
-    AssetSource, Call, Checkpoints, Draft, Guarantee, HttpClient, HttpOptions, IdempotencyKey,
-    Look, Prepared, PublishError, Publisher, Receipt, Registry, Verdict,
+    AssetSource, Call, Checkpoints, Draft, Guarantee, IdempotencyKey, Look, Prepared, PublishError,
+    Publisher, Receipt, Registry, Verdict,
 };
 use async_trait::async_trait;
 use entity::{Outcome, Status, channel};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::json;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use worker::database::Database;
@@ -124,10 +123,8 @@ async fn embedded(world: &World, publisher: Arc<Vague>) -> Result<(Uuid, Cancell
         file: Some((file.clone(), std::fs::read_to_string(file)?)),
         ..Sources::default()
     })?;
-    let (_keep, receiver) = watch::channel(Arc::new(settings));
     let database = Database::connect(world.db.url(), 3).await?;
-    let http = HttpClient::new(HttpOptions::default())?;
-    let worker = Worker::new(receiver, database, registry, http, None);
+    let worker = Worker::new(settings, database, registry);
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     tokio::spawn(async move { worker.run(async move { stopped.cancelled().await }).await });

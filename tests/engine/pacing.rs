@@ -35,7 +35,8 @@ async fn a_paced_channel_keeps_its_distance_whatever_the_number_of_workers(
         }
     }
     let kept = distances.iter().any(|distance| *distance >= 150);
-    assert!(kept || is_swamped()?, "commits {distances:?} ms apart");
+    println!("closest commits: {distances:?} ms");
+    assert!(kept, "commits {distances:?} ms apart");
     for worker in workers {
         worker.stop().await?;
     }
@@ -71,12 +72,4 @@ fn closest(stage: &Stage, before: usize) -> i64 {
         .collect();
     let distances = sent.windows(2).map(|pair| pair[1] - pair[0]);
     distances.min().unwrap_or(i64::MAX)
-}
-
-/// Whether so much runs here besides that no time can be kept.
-fn is_swamped() -> Result<bool> {
-    let load = std::fs::read_to_string("/proc/loadavg")?;
-    let last_minute: f64 = load.split_whitespace().next().unwrap_or("0").parse()?;
-    let cores = u32::try_from(std::thread::available_parallelism()?.get())?;
-    Ok(last_minute > 3.0 * f64::from(cores))
 }

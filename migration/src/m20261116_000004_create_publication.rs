@@ -94,7 +94,7 @@ fn table(c: Columns) -> TableCreateStatement {
         .col(c.instant("published_at"))
         .col(c.instant("failed_at"))
         .col(c.text("last_error"))
-        .col(c.text("dedupe_key").unique_key())
+        .col(c.text("dedupe_key"))
         .col(c.instant_now("created_at"))
         .col(c.instant_now("state_changed_at"))
         .foreign_key(
@@ -119,7 +119,7 @@ fn table(c: Columns) -> TableCreateStatement {
 
 /// The partial ones hold only the rows a claim, a recovery or a look-up may take, so what those
 /// cost does not grow with history.
-fn indexes() -> [IndexCreateStatement; 5] {
+fn indexes() -> [IndexCreateStatement; 6] {
     let index = |name: &'static str| Index::create().name(name).table("publication").take();
     [
         index("publication_due")
@@ -142,6 +142,13 @@ fn indexes() -> [IndexCreateStatement; 5] {
         index("publication_remote")
             .col("channel_id")
             .col("remote_id")
+            .and_where(Expr::col("remote_id").is_not_null())
+            .take(),
+        // Partial, because every index that holds a row is written again with each of its changes.
+        index("publication_dedupe_key")
+            .col("dedupe_key")
+            .unique()
+            .and_where(Expr::col("dedupe_key").is_not_null())
             .take(),
     ]
 }

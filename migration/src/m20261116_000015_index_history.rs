@@ -1,5 +1,6 @@
-//! Indexes for what looks at history: retention by age, and the list of events by time. Without
-//! them each cleanup and each `punctual events` would read the whole table.
+//! Indexes for what looks at history: retention by age, counts of what has ended, and the list of
+//! events by time. Without them each cleanup, `punctual status` and `punctual events` would read the
+//! whole table.
 
 use sea_orm_migration::prelude::*;
 
@@ -14,8 +15,11 @@ impl MigrationTrait for Migration {
                 Index::create()
                     .name("publication_finished")
                     .table("publication")
+                    .col("status")
                     .col("state_changed_at")
-                    .and_where(Expr::cust("status IN ('published', 'missed', 'canceled')"))
+                    .and_where(Expr::cust(
+                        "status IN ('published', 'failed', 'missed', 'canceled')",
+                    ))
                     .take(),
             )
             .await?;

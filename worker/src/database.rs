@@ -16,6 +16,14 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long SQLite waits for another process's write before it reports contention.
 const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What every PostgreSQL session is told.
+///
+/// TWICE-8: a mark that a crash could undo is no mark. The rest is about plans: what the worker asks
+/// often is answered by indexes, in their order, and must be so from the first row of an empty table
+/// on; plans are kept, and one that was made for an empty table would read all of a full one.
+const SESSION: &str = "SET synchronous_commit = on; SET enable_seqscan = off; \
+    SET enable_bitmapscan = off; SET jit = off";
+
 /// The database, as two lanes: one for work, one that a heartbeat never shares (BEAT-1).
 #[derive(Clone, Debug)]
 pub struct Database {
@@ -40,8 +48,7 @@ impl Database {
             .map_sqlx_postgres_pool_opts(|pool| {
                 pool.after_connect(|connection, _| {
                     Box::pin(async move {
-                        // TWICE-8: a mark that a crash could undo is no mark.
-                        connection.execute("SET synchronous_commit = on").await?;
+                        connection.execute(SESSION).await?;
                         Ok(())
                     })
                 })

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use entity::channel;
-use sea_orm::{ColumnTrait, DbErr, EntityTrait, QueryFilter};
+use sea_orm::{DbErr, EntityTrait, QueryFilter};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
@@ -19,7 +19,7 @@ use super::held::Hold;
 use super::publish::Work;
 use crate::channels::Channel;
 use crate::crash::crash_point;
-use crate::locks::{Batch, Claim, Ending, Failure, ReadyChannel, Settlement};
+use crate::locks::{Batch, Claim, Ending, Failure, ReadyChannel, Settlement, one_of};
 use crate::telemetry::metric;
 
 /// The pause after a failed dispatch.
@@ -36,6 +36,8 @@ const LOOKS_AT_ONCE: u32 = 4;
 /// The pause before a channel that this worker may not serve now is looked at again; a slot that
 /// becomes free comes first.
 const LATER: Duration = Duration::from_millis(500);
+/// How long a free slot waits for others while more is due than there are slots.
+const GATHER: Duration = Duration::from_millis(3);
 /// How often the next look is asked for while there is other work.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -44,6 +46,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 struct Rounds {
     recovered_at: Option<Instant>,
     looked_at: Option<Instant>,
+    /// Whether the last round left due work behind.
+    more_is_due: bool,
     /// The channel that was served last, so that the next round starts behind it.
     last_served: Option<Uuid>,
 }
@@ -74,7 +78,7 @@ impl Engine {
         let mut rounds = Rounds::default();
         loop {
             tokio::select! {
-                () = self.room() => {}
+                () = self.room(rounds.more_is_due) => {}
                 () = stop.cancelled() => return,
             }
             let pause = match self.round(&mut rounds).await {
@@ -95,18 +99,30 @@ impl Engine {
         }
     }
 
-    /// Waits until there is a free slot and the gate is open.
-    async fn room(&self) {
+    /// Waits until there is a free slot and the gate is open. While more is due than there are
+    /// slots, it waits a moment longer for others to become free: a claim of many costs hardly more
+    /// than a claim of one.
+    async fn room(&self, more_is_due: bool) {
         loop {
             self.gate.opened().await;
             if self.free_slots() > 0 {
-                return;
+                break;
             }
             tokio::select! {
                 () = self.slot_freed.notified() => {}
                 // A reload may have brought more slots; other news is found once there is room.
                 () = self.wake.notified() => {}
             }
+        }
+        if more_is_due {
+            let half = self.settings().concurrency.div_ceil(2);
+            let gathered = async {
+                while self.free_slots() < half {
+                    self.slot_freed.notified().await;
+                }
+            };
+            // Whoever comes too late for this claim is there for the next.
+            let _ = tokio::time::timeout(GATHER, gathered).await;
         }
     }
 
@@ -161,6 +177,7 @@ impl Engine {
                 Served::NotHere => pause,
             });
         }
+        rounds.more_is_due = pause.is_zero() && self.free_slots() == 0;
         Ok(pause.min(self.serve_looks(rounds).await?))
     }
 
@@ -169,7 +186,7 @@ impl Engine {
             return Ok(Vec::new());
         }
         channel::Entity::find()
-            .filter(channel::Column::Id.is_in(ids))
+            .filter(one_of(self.db.backend(), channel::Column::Id, ids))
             .all(self.db.work())
             .await
     }

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use api_client::{AssetRef, Draft};
 use entity::{asset, post, publication};
-use sea_orm::{ColumnTrait, DbErr, EntityTrait, QueryFilter, QueryOrder};
+use sea_orm::{DbErr, EntityTrait, QueryFilter, QueryOrder};
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::database::Database;
+use crate::locks::one_of;
 
 /// The posts of a batch, with their files.
 pub(crate) struct Posts {
@@ -26,11 +27,11 @@ impl Posts {
             .map(|publication| publication.post_id)
             .collect();
         let posts = post::Entity::find()
-            .filter(post::Column::Id.is_in(ids.clone()))
+            .filter(one_of(db.backend(), post::Column::Id, ids.clone()))
             .all(db.work())
             .await?;
         let rows = asset::Entity::find()
-            .filter(asset::Column::PostId.is_in(ids))
+            .filter(one_of(db.backend(), asset::Column::PostId, ids))
             .order_by_asc(asset::Column::Position)
             .all(db.work())
             .await?;

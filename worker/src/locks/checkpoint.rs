@@ -58,7 +58,10 @@ impl Locks {
     ) -> Result<Result<(), CheckpointError>, DbErr> {
         let tx = self.db.begin().await?;
         let live = clock::unexpired(self.db.backend(), publication::Column::LockedUntil);
-        let Some(held) = hold(&tx, fenced(&[lock]).add(live)).await?.pop() else {
+        let Some(held) = hold(&tx, fenced(self.db.backend(), &[lock]).add(live))
+            .await?
+            .pop()
+        else {
             return Ok(Err(CheckpointError::LeaseLost));
         };
         if held.publication.may_be_live() {

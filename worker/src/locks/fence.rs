@@ -5,8 +5,9 @@ use chrono::{DateTime, Utc};
 use entity::Status;
 use entity::publication::{self, Column, Entity};
 use sea_orm::sea_query::{
-    Alias, CommonTableExpression, Expr, ExprTrait, LockBehavior, LockType, Query, SelectStatement,
-    SimpleExpr, WithClause,
+    Alias, CommonTableExpression, Expr, ExprTrait, Func, LockBehavior, LockType, Query,
+    SelectStatement, SimpleExpr, SubQueryStatement, Value, ValueType, WithClause,
+    extension::postgres::PgFunc,
 };
 use sea_orm::{
     ActiveEnum, ColumnTrait, Condition, ConnectionTrait, DbBackend, DbErr, EntityTrait,
@@ -33,19 +34,27 @@ impl Held {
 }
 
 /// The condition "one of these locks is still in force": id, lock id and version (LOCK-4).
-pub(super) fn fenced(locks: &[LockRef]) -> Condition {
-    let triples = Query::select()
-        .columns(["column1", "column2", "column3"])
-        .from_values(
-            locks
-                .iter()
-                .map(|lock| (lock.publication_id, lock.lock_id, lock.version)),
-            "held",
-        )
-        .to_owned();
+pub(super) fn fenced(backend: DbBackend, locks: &[LockRef]) -> Condition {
+    let ids = || locks.iter().map(|lock| lock.publication_id);
+    let triples = match backend {
+        DbBackend::Sqlite => Query::select()
+            .columns(["column1", "column2", "column3"])
+            .from_values(
+                locks
+                    .iter()
+                    .map(|lock| (lock.publication_id, lock.lock_id, lock.version)),
+                "held",
+            )
+            .to_owned(),
+        _ => Query::select()
+            .expr(each_of(ids()))
+            .expr(each_of(locks.iter().map(|lock| lock.lock_id)))
+            .expr(each_of(locks.iter().map(|lock| lock.version)))
+            .to_owned(),
+    };
     Condition::all()
         // Said apart, because it is what the primary key can answer.
-        .add(Column::Id.is_in(locks.iter().map(|lock| lock.publication_id)))
+        .add(one_of(backend, Column::Id, ids()))
         .add(
             Expr::tuple([
                 column(Column::Id),
@@ -54,6 +63,33 @@ pub(super) fn fenced(locks: &[LockRef]) -> Condition {
             ])
             .in_subquery(triples),
         )
+}
+
+/// The condition "this column is one of these".
+///
+/// On PostgreSQL they are one array, so that the statement reads the same for any number of them
+/// and is parsed and planned once.
+pub(crate) fn one_of<T: Into<Value> + ValueType>(
+    backend: DbBackend,
+    column: impl ColumnTrait,
+    values: impl IntoIterator<Item = T>,
+) -> SimpleExpr {
+    match backend {
+        DbBackend::Sqlite => column.is_in(values),
+        _ => Expr::col(column.as_column_ref()).eq(PgFunc::any(array(values))),
+    }
+}
+
+/// A row for each of these values (PostgreSQL); several beside each other keep step.
+pub(super) fn each_of<T: Into<Value> + ValueType>(
+    values: impl IntoIterator<Item = T>,
+) -> SimpleExpr {
+    Func::cust("unnest").arg(array(values)).into()
+}
+
+fn array<T: Into<Value> + ValueType>(values: impl IntoIterator<Item = T>) -> SimpleExpr {
+    let values: Vec<Value> = values.into_iter().map(Into::into).collect();
+    Expr::val(Value::Array(T::array_type(), Some(Box::new(values))))
 }
 
 /// Locks the matching rows in id order (LOCK-9) and reads them.
@@ -133,10 +169,20 @@ pub(super) fn only_in_id_order(
 }
 
 /// A part of a WITH clause that runs exactly once.
-pub(super) fn materialized(name: &'static str, query: SelectStatement) -> CommonTableExpression {
+pub(super) fn materialized(
+    name: &'static str,
+    query: impl Into<SubQueryStatement>,
+) -> CommonTableExpression {
+    once(name, query).materialized(true).to_owned()
+}
+
+/// A part of a WITH clause; one that writes runs exactly once.
+pub(super) fn once(
+    name: &'static str,
+    query: impl Into<SubQueryStatement>,
+) -> CommonTableExpression {
     CommonTableExpression::new()
         .table_name(name)
-        .materialized(true)
         .query(query)
         .to_owned()
 }

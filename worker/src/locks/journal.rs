@@ -7,13 +7,13 @@ use entity::publication::{self, Column, Entity};
 use entity::{EventKind, attempt, event};
 use sea_orm::sea_query::{ExprTrait, TableRef, Value, ValueTuple};
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, ModelTrait,
-    PaginatorTrait, QueryFilter, QuerySelect, QueryTrait,
+    ActiveValue::Set, ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, DbErr,
+    EntityTrait, ModelTrait, PaginatorTrait, QueryFilter, QuerySelect, QueryTrait,
 };
 use serde_json::json;
 use uuid::Uuid;
 
-use super::fence::{column, new_value};
+use super::fence::{column, new_value, one_of};
 use super::lease::LockRef;
 use super::transition::Step;
 
@@ -215,7 +215,11 @@ async fn last_attempt_nos(
         .select_only()
         .column(attempt::Column::PublicationId)
         .column_as(attempt::Column::AttemptNo.max(), "attempt_no")
-        .filter(attempt::Column::PublicationId.is_in(ids))
+        .filter(one_of(
+            tx.get_database_backend(),
+            attempt::Column::PublicationId,
+            ids,
+        ))
         .group_by(attempt::Column::PublicationId)
         .into_tuple()
         .all(tx)

@@ -8,12 +8,12 @@ use entity::publication::{Column, Entity};
 use entity::{Phase, channel, publication};
 use sea_orm::sea_query::{Expr, ExprTrait, LockType, SimpleExpr};
 use sea_orm::{
-    ColumnTrait, Condition, DatabaseTransaction, DbErr, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect, UpdateMany,
+    ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter,
+    QueryOrder, QuerySelect, UpdateMany,
 };
 use uuid::Uuid;
 
-use super::fence::{Held, fenced, hold};
+use super::fence::{Held, fenced, hold, one_of};
 use super::lease::{Claim, LockRef};
 use super::{Locks, TOGETHER};
 use crate::crash::crash_point;
@@ -152,7 +152,7 @@ impl Locks {
         let tx = self.db.begin().await?;
         let mut channels = hold_channels(&tx, marks).await?;
         let locks: Vec<LockRef> = marks.iter().map(|mark| mark.claim.lock()).collect();
-        let live = fenced(&locks).add(clock::unexpired(backend, Column::LockedUntil));
+        let live = fenced(backend, &locks).add(clock::unexpired(backend, Column::LockedUntil));
         // By lock, not by publication: a group may hold a lost claim of a publication beside the
         // fresh one, and only the fresh one may commit.
         let rows = hold(&tx, live).await?;
@@ -210,7 +210,7 @@ impl Locks {
             let update =
                 Entity::update_many().col_expr(Column::Phase, Expr::val(Phase::Committing));
             set_mark(update, Expr::val(now), Expr::val(until))
-                .filter(fenced(&locks))
+                .filter(fenced(backend, &locks))
                 .exec(&tx)
                 .await?;
         }
@@ -305,7 +305,7 @@ async fn hold_channels(
         .iter()
         .map(|mark| mark.claim.publication().channel_id)
         .collect();
-    let of_group = channel::Column::Id.is_in(ids);
+    let of_group = one_of(tx.get_database_backend(), channel::Column::Id, ids);
     let mut channels = channel::Entity::find()
         .filter(of_group.clone())
         .all(tx)

@@ -19,6 +19,7 @@ mod lease;
 mod mark;
 mod missed;
 mod named;
+mod published;
 mod ready;
 mod recover;
 mod release;
@@ -35,6 +36,7 @@ use crate::database::Database;
 
 pub use checkpoint::CheckpointError;
 pub use claim::Batch;
+pub(crate) use fence::one_of;
 pub use late_receipt::Adopted;
 pub use lease::{Claim, Lease, LockRef};
 pub use mark::{CommitPermit, Mark, MarkRefused, Replay};

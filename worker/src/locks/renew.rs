@@ -72,7 +72,7 @@ impl Locks {
         QueryTrait::query(&mut update)
             .from(TableRef::ValuesList(lengths, "new".into()))
             .returning(Query::returning().column(Column::ExecutionLockId));
-        let update = only_in_id_order(update, backend, fenced(&locks).add(live()))
+        let update = only_in_id_order(update, backend, fenced(backend, &locks).add(live()))
             .filter(column(Column::Id).eq(new_value(1)))
             .filter(column(Column::ExecutionLockId).eq(new_value(2)))
             .filter(column(Column::ExecutionVersion).eq(new_value(3)))

@@ -1,12 +1,13 @@
 //! Settling: one transaction that says how a claim ended (SETTLE-1 … SETTLE-3, SETTLE-5).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use chrono::{DateTime, Utc};
 use entity::{Outcome, Status, attempt};
-use sea_orm::{ColumnTrait, DbErr, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::{DbErr, EntityTrait, QueryFilter, QuerySelect};
 use uuid::Uuid;
 
-use super::fence::{Held, fenced, hold};
+use super::fence::{Held, fenced, hold, one_of};
 use super::journal::{self, Entry};
 use super::late_receipt::brings_receipt;
 use super::lease::{Claim, Lease, LockRef};
@@ -21,6 +22,24 @@ use crate::retry;
 pub struct Settlement {
     lease: Lease,
     ending: Ending,
+    holder: Option<Holder>,
+}
+
+/// Who held the lock, for the history.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    pub(super) worker_id: Uuid,
+    pub(super) since: DateTime<Utc>,
+}
+
+impl Holder {
+    fn of(claim: &Claim) -> Option<Self> {
+        let publication = claim.publication();
+        Some(Self {
+            worker_id: publication.locked_by?,
+            since: publication.execution_locked_at?,
+        })
+    }
 }
 
 impl Settlement {
@@ -29,12 +48,17 @@ impl Settlement {
         Self {
             lease: claim.lease().clone(),
             ending,
+            holder: Holder::of(&claim),
         }
     }
 
     /// Ends a claim that was lost in a panic; only its lease is left of it (WORK-3).
     pub(crate) fn of_lease(lease: Lease, ending: Ending) -> Self {
-        Self { lease, ending }
+        Self {
+            lease,
+            ending,
+            holder: None,
+        }
     }
 
     /// The lease that ends.
@@ -50,6 +74,11 @@ impl Settlement {
     /// How it ends.
     pub fn ending(&self) -> &Ending {
         &self.ending
+    }
+
+    /// Who held the lock; unknown if only the lease is left of its claim.
+    pub(super) fn holder(&self) -> Option<Holder> {
+        self.holder
     }
 
     /// Whether an attempt of its lock with this outcome leaves nothing to say. A receipt is only
@@ -94,12 +123,34 @@ impl Locks {
         answers
     }
 
-    async fn settle_group(&self, settlements: &[Settlement]) -> Vec<Result<Settled, SettleError>> {
-        match retry::on_contention(|| self.settle_together(settlements)).await {
+    async fn settle_group(&self, group: &[Settlement]) -> Vec<Result<Settled, SettleError>> {
+        let landed = match retry::on_contention(|| self.settle_published(group)).await {
+            Ok(landed) => landed,
+            // One of them is at fault; the others are not, and the general way tells them apart.
+            Err(error) if retry::is_refusal(&error) => HashSet::new(),
+            Err(error) => return group.iter().map(|_| Err(error.clone().into())).collect(),
+        };
+        let has_landed = |one: &&Settlement| landed.contains(&one.lock().lock_id);
+        let rest: Vec<&Settlement> = group.iter().filter(|one| !has_landed(one)).collect();
+        let mut answers = self.settle_rest(&rest).await.into_iter();
+        group
+            .iter()
+            .filter_map(|one| match has_landed(&one) {
+                true => Some(Ok(Settled::Now(Status::Published))),
+                false => answers.next(),
+            })
+            .collect()
+    }
+
+    async fn settle_rest(&self, group: &[&Settlement]) -> Vec<Result<Settled, SettleError>> {
+        if group.is_empty() {
+            return Vec::new();
+        }
+        match retry::on_contention(|| self.settle_together(group)).await {
             Ok(answers) => answers,
-            Err(error) if settlements.len() > 1 && retry::is_refusal(&error) => {
-                let mut answers = Vec::with_capacity(settlements.len());
-                for one in settlements.chunks(1) {
+            Err(error) if group.len() > 1 && retry::is_refusal(&error) => {
+                let mut answers = Vec::with_capacity(group.len());
+                for one in group.chunks(1) {
                     match retry::on_contention(|| self.settle_together(one)).await {
                         Ok(answer) => answers.extend(answer),
                         Err(error) => answers.push(Err(error.into())),
@@ -107,22 +158,19 @@ impl Locks {
                 }
                 answers
             }
-            Err(error) => settlements
-                .iter()
-                .map(|_| Err(error.clone().into()))
-                .collect(),
+            Err(error) => group.iter().map(|_| Err(error.clone().into())).collect(),
         }
     }
 
     async fn settle_together(
         &self,
-        settlements: &[Settlement],
+        settlements: &[&Settlement],
     ) -> Result<Vec<Result<Settled, SettleError>>, DbErr> {
-        let locks: Vec<LockRef> = settlements.iter().map(Settlement::lock).collect();
+        let locks: Vec<LockRef> = settlements.iter().map(|one| one.lock()).collect();
         let tx = self.db.begin().await?;
         // By lock, not by publication: a group may hold two ends of one publication, and only one of
         // them can be in force.
-        let held: HashMap<LockRef, Held> = hold(&tx, fenced(&locks))
+        let held: HashMap<LockRef, Held> = hold(&tx, fenced(self.db.backend(), &locks))
             .await?
             .into_iter()
             .filter_map(|row| Some((row.lock()?, row)))
@@ -176,7 +224,11 @@ async fn landed_before(
         .select_only()
         .column(attempt::Column::ExecutionLockId)
         .column(attempt::Column::Outcome)
-        .filter(attempt::Column::ExecutionLockId.is_in(locks.iter().map(|lock| lock.lock_id)))
+        .filter(one_of(
+            tx.get_database_backend(),
+            attempt::Column::ExecutionLockId,
+            locks.iter().map(|lock| lock.lock_id),
+        ))
         .into_tuple()
         .all(tx)
         .await?;

@@ -372,7 +372,8 @@ fn failed_step(mut row: publication::Model, outcome: Outcome, failure: &Failure)
     }
 }
 
-fn cleaned(receipt: &Receipt) -> Receipt {
+/// The receipt as it is stored.
+pub(super) fn cleaned(receipt: &Receipt) -> Receipt {
     let clean = |text: &Option<String>| text.as_deref().map(|t| clean(t, REFERENCE_CHARS));
     Receipt {
         remote_id: clean(&receipt.remote_id),

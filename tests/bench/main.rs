@@ -31,6 +31,10 @@ use children::{AS_SANDBOX, AS_WORKER};
 use report::Report;
 use stage::Stage;
 
+/// The same as that of `punctual`, which this program plays.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();

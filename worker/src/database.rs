@@ -1,6 +1,7 @@
 //! Connections: as durable as the database can make them, one writer on SQLite, a heartbeat lane of
 //! its own on PostgreSQL.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sea_orm::sqlx::{self, Executor, PgPool};
@@ -16,13 +17,15 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long SQLite waits for another process's write before it reports contention.
 const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What every PostgreSQL session is told.
-///
-/// TWICE-8: a mark that a crash could undo is no mark. The rest is about plans: what the worker asks
-/// often is answered by indexes, in their order, and must be so from the first row of an empty table
-/// on; plans are kept, and one that was made for an empty table would read all of a full one.
-const SESSION: &str = "SET synchronous_commit = on; SET enable_seqscan = off; \
-    SET enable_bitmapscan = off; SET jit = off";
+/// What every PostgreSQL session is told (TWICE-8): a mark that a crash could undo is no mark.
+const DURABLE: &str = "SET synchronous_commit = on";
+
+/// What a worker's sessions are told too. All it asks often is answered by indexes, in their order,
+/// and must be so from the first row of an empty table on: plans are kept, and one that was made for
+/// an empty table would read all of a full one. They do not depend on the values asked for, so none
+/// is made twice.
+const STEADY_PLANS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; \
+    SET plan_cache_mode = force_generic_plan";
 
 /// The database, as two lanes: one for work, one that a heartbeat never shares (BEAT-1).
 #[derive(Clone, Debug)]
@@ -34,21 +37,33 @@ pub struct Database {
 }
 
 impl Database {
-    /// Connects to `url` with at most `connections` for work.
+    /// Connects a worker to `url` with at most `connections` for work.
     ///
     /// On SQLite there is one connection for everything: its busy lock is unfair, so one writer per
     /// process is also the fastest, and every write is short.
     pub async fn connect(url: &str, connections: u32) -> Result<Self, DbErr> {
+        Self::open(url, connections, format!("{DURABLE}; {STEADY_PLANS}")).await
+    }
+
+    /// Connects a command, whose questions are many and asked once: each is planned for itself.
+    pub(crate) async fn connect_command(url: &str, connections: u32) -> Result<Self, DbErr> {
+        Self::open(url, connections, DURABLE.to_owned()).await
+    }
+
+    async fn open(url: &str, connections: u32, session: String) -> Result<Self, DbErr> {
+        let session: Arc<str> = session.into();
         let mut options = ConnectOptions::new(url);
         options
             .sqlx_logging(false)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_timeout(ACQUIRE_TIMEOUT)
             .test_before_acquire_if_idle_for(PING_AFTER_IDLE)
-            .map_sqlx_postgres_pool_opts(|pool| {
-                pool.after_connect(|connection, _| {
+            .map_sqlx_postgres_pool_opts(move |pool| {
+                let session = session.clone();
+                pool.after_connect(move |connection, _| {
+                    let session = session.clone();
                     Box::pin(async move {
-                        connection.execute(SESSION).await?;
+                        connection.execute(sqlx::AssertSqlSafe(session)).await?;
                         Ok(())
                     })
                 })

@@ -119,7 +119,7 @@ async fn connect(settings: &Settings, url: &str) -> Result<Database, Refusal> {
     if !settings.is_embedded() {
         knock(settings, url).await?;
     }
-    Database::connect(url, CONNECTIONS)
+    Database::connect_command(url, CONNECTIONS)
         .await
         .map_err(|error| unusable(settings, &error))
 }

@@ -37,7 +37,7 @@ const LOOKS_AT_ONCE: u32 = 4;
 /// becomes free comes first.
 const LATER: Duration = Duration::from_millis(500);
 /// How long a free slot waits for others while more is due than there are slots.
-const GATHER: Duration = Duration::from_millis(3);
+const GATHER: Duration = Duration::from_millis(5);
 /// How often the next look is asked for while there is other work.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -333,13 +333,13 @@ impl Engine {
                 self.holds.remove(claim.lock());
                 continue;
             };
-            let work = Work {
+            let work = Box::new(Work {
                 claim,
                 hold,
                 channel: channel.clone(),
                 draft,
                 probe,
-            };
+            });
             let engine = Arc::clone(self);
             self.publications.spawn(async move {
                 engine.publish(work).await;

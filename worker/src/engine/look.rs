@@ -21,7 +21,7 @@ use crate::locks::{Ending, Failure};
 
 impl Engine {
     /// Asks the platform once. What it says counts, an error only means another look.
-    pub(super) async fn look(&self, work: Work) -> Done {
+    pub(super) async fn look(&self, work: Box<Work>) -> Done {
         let (ending, effect) = match self.verdict(&work).await {
             Ok(looked) => looked,
             Err(error) => {

@@ -27,7 +27,7 @@ const ASK_WHERE: Duration = Duration::from_secs(5);
 /// knows more, comes first.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// One claimed publication with all it takes to publish it.
+/// One claimed publication with all it takes to publish it; boxed, because it is handed on often.
 pub(crate) struct Work {
     pub(crate) claim: Claim,
     pub(crate) hold: Hold,
@@ -49,7 +49,7 @@ impl Engine {
     /// Publishes one claimed publication, or looks it up, and settles what came of it.
     ///
     /// A panic in a publisher ends only this publication (WORK-3).
-    pub(crate) async fn publish(&self, work: Work) {
+    pub(crate) async fn publish(&self, work: Box<Work>) {
         let publication = work.claim.publication();
         let span = info_span!(
             "publish",
@@ -90,7 +90,7 @@ impl Engine {
         .await;
     }
 
-    async fn run(&self, work: Work) -> Done {
+    async fn run(&self, work: Box<Work>) -> Done {
         if work.claim.phase() == Phase::Reconciling {
             return self.look(work).await;
         }
@@ -140,7 +140,7 @@ impl Engine {
     /// The mark, waiting for a paced channel's slot if need be, and then the commit.
     async fn mark_and_commit(
         &self,
-        mut work: Work,
+        mut work: Box<Work>,
         prepared: Prepared,
         give_up_at: Instant,
     ) -> Done {
@@ -187,7 +187,7 @@ impl Engine {
 
     /// The one irreversible call. It starts only if it ends before the lease does, and once it is
     /// on its way it is awaited to its deadline, whatever happens (BEAT-4, BEAT-5).
-    async fn commit(&self, work: Work, prepared: Prepared, permit: CommitPermit) -> Done {
+    async fn commit(&self, work: Box<Work>, prepared: Prepared, permit: CommitPermit) -> Done {
         let timeout = self.settings().request_timeout;
         let ends_at = BootInstant::now().plus(timeout);
         let (lease, gate) = (work.hold.lease.clone(), self.gate.clone());
@@ -261,7 +261,7 @@ impl Engine {
     }
 
     /// What an unsent publication comes to.
-    fn stopped(&self, work: Work, stop: Stop) -> Done {
+    fn stopped(&self, work: Box<Work>, stop: Stop) -> Done {
         let publication = work.claim.publication();
         let may_be_live = had_earlier_doubt(&work.claim);
         let facts = self.facts(&work.channel, publication.attempts, may_be_live);

@@ -157,9 +157,10 @@ impl Worker {
         let settings = self.settings.borrow().clone();
         let locks = Locks::new(self.db.clone(), self.identity.id, Policy::of(&settings));
         metric::worker_info(self.identity.id, &self.identity.version);
+        let holds = Holds::default();
         Engine {
             settings: self.settings,
-            writer: Writer::start(locks.clone(), tasks),
+            writer: Writer::start(locks.clone(), &holds, tasks),
             locks,
             book: Book::new(self.db.clone(), self.publishers, http, self.sealer),
             state: ChannelState::new(self.db.clone()),
@@ -167,7 +168,7 @@ impl Worker {
             identity: self.identity,
             db: self.db,
             vitals: self.vitals,
-            holds: Holds::default(),
+            holds,
             gate: Gate::new(),
             wake: Notify::new(),
             slot_freed: Notify::new(),

@@ -1,15 +1,24 @@
 //! Marks and settles, written in groups: what is ready while one group is being written forms the
-//! next, so that nothing waits for company and nothing pays an fsync alone under load.
+//! next. Under load a small group waits a moment for company, so that nothing pays an fsync alone;
+//! where little is in flight nothing waits.
+
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use super::held::Holds;
 use crate::locks::{
     Claim, CommitPermit, Locks, Mark, MarkRefused, Replay, SettleError, Settled, Settlement,
 };
 
 /// The largest group: a short transaction even on a slow disk (LOCK-9).
-const GROUP: usize = 100;
+const GROUP: usize = 200;
+/// From so many in flight on, there is company to wait for.
+const BUSY: usize = 16;
+/// How long it is waited for.
+const COMPANY: Duration = Duration::from_millis(2);
 
 /// A claim on its way to its mark and back.
 struct MarkOrder {
@@ -34,20 +43,21 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Starts the two writing tasks; they end when the last writer is dropped.
-    pub(crate) fn start(locks: Locks, tasks: &TaskTracker) -> Self {
+    pub(crate) fn start(locks: Locks, holds: &Holds, tasks: &TaskTracker) -> Self {
         let (marks, mut mark_orders) = mpsc::channel::<MarkOrder>(GROUP);
         let (settles, mut settle_orders) = mpsc::channel::<SettleOrder>(GROUP);
-        let settling = locks.clone();
+        let (marking, in_flight) = (locks.clone(), holds.clone());
         tasks.spawn(async move {
             let mut group = Vec::with_capacity(GROUP);
-            while mark_orders.recv_many(&mut group, GROUP).await > 0 {
-                write_marks(&locks, group.drain(..)).await;
+            while gather(&mut mark_orders, &mut group, &in_flight).await {
+                write_marks(&marking, group.drain(..)).await;
             }
         });
+        let in_flight = holds.clone();
         tasks.spawn(async move {
             let mut group = Vec::with_capacity(GROUP);
-            while settle_orders.recv_many(&mut group, GROUP).await > 0 {
-                write_settles(&settling, group.drain(..)).await;
+            while gather(&mut settle_orders, &mut group, &in_flight).await {
+                write_settles(&locks, group.drain(..)).await;
             }
         });
         Self { marks, settles }
@@ -86,6 +96,27 @@ impl Writer {
             .ok()?;
         answered.await.ok()
     }
+}
+
+/// Fills `group` with what is ready, and under load with what is ready a moment later; false when
+/// nothing will come any more.
+async fn gather<T>(orders: &mut mpsc::Receiver<T>, group: &mut Vec<T>, in_flight: &Holds) -> bool {
+    if orders.recv_many(group, GROUP).await == 0 {
+        return false;
+    }
+    let in_flight = in_flight.len();
+    if in_flight >= BUSY {
+        let company = async {
+            while group.len() < GROUP.min(in_flight / 2) {
+                let room = GROUP - group.len();
+                if orders.recv_many(group, room).await == 0 {
+                    return;
+                }
+            }
+        };
+        let _ = timeout(COMPANY, company).await;
+    }
+    true
 }
 
 async fn write_marks(locks: &Locks, orders: impl Iterator<Item = MarkOrder>) {

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use entity::Status;
 use entity::publication::{self, Column, Entity};
-use sea_orm::sea_query::ExprTrait;
-use sea_orm::{Condition, DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use entity::{Status, processing_lock};
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::{
+    Condition, DbErr, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
+};
 use serde::Serialize;
 
 use super::fence::{column, hold_leased, status_is};
@@ -56,6 +58,14 @@ impl RecoveryStats {
     }
 }
 
+/// What has expired.
+#[derive(FromQueryResult)]
+struct Expired {
+    db_now: DateTime<Utc>,
+    leases: bool,
+    named_locks: bool,
+}
+
 /// Why locks were not reclaimed by age.
 #[derive(Debug, thiserror::Error)]
 pub enum ReclaimError {
@@ -79,9 +89,41 @@ impl Locks {
     /// Recovers every publication whose lease has expired, by its phase, and deletes expired named
     /// locks. Any number of callers may run it at once: each row is reclaimed once.
     pub async fn recover_stale(&self) -> Result<RecoveryStats, DbErr> {
-        let mut stats = self.recover_where(|locks| locks.lease_expired()).await?;
-        stats.locks_cleaned += NamedLocks::delete_expired(&self.db).await?;
+        let found = self.find_expired().await?;
+        let mut stats = RecoveryStats::new(found.db_now);
+        if found.leases {
+            self.recover_where(|| self.lease_expired(), &mut stats)
+                .await?;
+        }
+        if found.named_locks {
+            stats.locks_cleaned += NamedLocks::delete_expired(&self.db).await?;
+        }
         Ok(stats)
+    }
+
+    /// Whether there is anything to recover: mostly not, and then this is all that is asked.
+    async fn find_expired(&self) -> Result<Expired, DbErr> {
+        let backend = self.db.backend();
+        let leases = Query::select()
+            .expr(Expr::cust("1"))
+            .from(Entity)
+            .and_where(status_is(Status::Publishing))
+            .cond_where(self.lease_expired())
+            .to_owned();
+        let named_locks = Query::select()
+            .expr(Expr::cust("1"))
+            .from(processing_lock::Entity)
+            .and_where(clock::expired(backend, processing_lock::Column::ExpiresAt))
+            .to_owned();
+        let question = Query::select()
+            .expr_as(clock::db_now(backend), "db_now")
+            .expr_as(Expr::exists(leases), "leases")
+            .expr_as(Expr::exists(named_locks), "named_locks")
+            .to_owned();
+        Expired::find_by_statement(backend.build(&question))
+            .one(self.db.work())
+            .await?
+            .ok_or_else(|| DbErr::RecordNotFound("the database's clock".to_owned()))
     }
 
     /// What [`recover_stale`](Self::recover_stale) would do now; changes nothing.
@@ -94,9 +136,10 @@ impl Locks {
     /// Releases every lock older than `older_than`, even if something still renews it.
     pub async fn reclaim_stale(&self, older_than: Duration) -> Result<RecoveryStats, ReclaimError> {
         self.check_age(older_than)?;
-        Ok(self
-            .recover_where(|locks| locks.lock_older_than(older_than))
-            .await?)
+        let mut stats = RecoveryStats::new(clock::read_db_now(self.db.work()).await?);
+        self.recover_where(|| self.lock_older_than(older_than), &mut stats)
+            .await?;
+        Ok(stats)
     }
 
     /// What [`reclaim_stale`](Self::reclaim_stale) would do now; changes nothing.
@@ -148,16 +191,16 @@ impl Locks {
     /// Page by page, each in a short transaction of its own, until a page is not full.
     async fn recover_where(
         &self,
-        stale: impl Fn(&Self) -> Condition,
-    ) -> Result<RecoveryStats, DbErr> {
-        let mut stats = RecoveryStats::new(clock::read_db_now(self.db.work()).await?);
+        stale: impl Fn() -> Condition,
+        stats: &mut RecoveryStats,
+    ) -> Result<(), DbErr> {
         loop {
-            let recovered = retry::on_contention(|| self.recover_page(stale(self))).await?;
+            let recovered = retry::on_contention(|| self.recover_page(stale())).await?;
             for status in &recovered {
                 stats.count(*status);
             }
             if (recovered.len() as u64) < PAGE {
-                return Ok(stats);
+                return Ok(());
             }
         }
     }

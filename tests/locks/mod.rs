@@ -1,5 +1,6 @@
 //! The execution locks: every rule on both engines, through the same calls the worker makes.
 
+mod accepted;
 mod acquisition;
 mod checkpoints;
 mod contention;

@@ -175,12 +175,15 @@ async fn a_receipt_that_came_before_stays_the_first_evidence(db: TestDb) -> Resu
     worker.recover_stale().await?;
     let holder = scene.acquired_by(&worker, id).await?;
     worker.late_receipt(lost.lock(), &receipt("first")).await?;
+    let accepted_at = scene.row(id).await?.accepted_at;
+    assert!(accepted_at.is_some());
 
     settle(&worker, holder, Ending::Published(receipt("second"))).await?;
 
     let row = scene.row(id).await?;
     assert_eq!(row.status, Status::Published);
     assert_eq!(row.remote_id.as_deref(), Some("first"));
+    assert_eq!(row.accepted_at, accepted_at);
     let told: Vec<Option<String>> = scene
         .attempts(id)
         .await?

@@ -19,6 +19,7 @@ use crate::support::{Engine, TestDb, on_both_engines};
 on_both_engines!(
     each_lease_runs_on_for_its_own_length,
     a_renewal_tells_which_leases_were_lost,
+    what_is_not_on_the_list_is_not_renewed,
     a_renewal_moves_the_local_deadline,
     the_local_deadline_counts_from_before_the_request,
     a_lost_lease_is_over_locally,
@@ -79,6 +80,21 @@ async fn a_renewal_tells_which_leases_were_lost(db: TestDb) -> Result<()> {
 
     assert_eq!(renewal.renewed, 2);
     assert_eq!(renewal.lost, [expired, recovered]);
+    Ok(())
+}
+
+/// BEAT-1: a lock of one's own that one does not know of runs out.
+async fn what_is_not_on_the_list_is_not_renewed(db: TestDb) -> Result<()> {
+    let scene = Scene::new(db).await?;
+    let worker = scene.worker().await?;
+    let known = scene.claimed_by(&worker).await?;
+    let unknown = scene.claimed_by(&worker).await?.lock().publication_id;
+    let before = scene.row(unknown).await?;
+
+    let renewal = worker.renew(&[known.lease().clone()]).await?;
+
+    assert_eq!((renewal.renewed, renewal.lost.len()), (1, 0));
+    assert_eq!(scene.row(unknown).await?, before);
     Ok(())
 }
 

@@ -159,6 +159,12 @@ async fn a_reload_takes_a_good_file_and_refuses_a_bad_one() -> Result<()> {
     std::fs::write(&file, format!("{FILE}concurrency = 2\n"))?;
     worker.signal(Signal::SIGHUP)?;
     stage.sandbox.held(2).await;
+    let in_flight = "publication WHERE status = 'publishing'";
+    assert_eq!(
+        stage.db.count(in_flight).await?,
+        2,
+        "both, not one after the other was given up"
+    );
     stage.sandbox.clear_faults();
     stage.sandbox.release(None);
     stage.all_published_once(&ids).await?;

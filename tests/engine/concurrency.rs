@@ -15,6 +15,7 @@ on_both_engines!(
     no_more_is_in_flight_than_there_are_slots,
     a_channel_whose_platform_hangs_does_not_delay_the_others,
     a_channel_takes_no_more_than_its_share,
+    channels_take_turns_where_there_is_one_slot,
 );
 
 /// WORK-1: seen at the platform, and in the locks.
@@ -97,5 +98,22 @@ async fn a_channel_takes_no_more_than_its_share(db: TestDb) -> Result<()> {
         stage.until(*id, Status::Published).await?;
     }
     stage.all_published_once(&ids).await?;
+    worker.stop().await
+}
+
+/// CHAN-5: the channel that comes first has a backlog, and there is one slot for both.
+async fn channels_take_turns_where_there_is_one_slot(db: TestDb) -> Result<()> {
+    let stage = Stage::on(db).await?;
+    let (busy, calm) = (stage.exact().await?, stage.at_most_once().await?);
+    assert!(busy < calm, "the order in which channels are looked at");
+    let backlog = stage.schedule(busy, 200, 0).await?;
+    let ids = stage.schedule(calm, 3, 0).await?;
+    let worker = stage.start(&[("concurrency", "1")])?;
+    stage.all_published_once(&ids).await?;
+    let left = stage
+        .db
+        .count("publication WHERE status = 'scheduled'")
+        .await?;
+    assert!(left > 100, "{left} of {} left", backlog.len());
     worker.stop().await
 }

@@ -19,6 +19,7 @@ on_both_engines!(
     work_without_progress_is_given_up,
     work_with_progress_is_bounded_by_the_publish_deadline,
     a_look_that_never_ends_is_given_up,
+    a_commit_that_never_ends_is_given_up,
     a_platform_that_never_answers_is_given_up_and_looked_up,
 );
 
@@ -156,6 +157,24 @@ async fn a_look_that_never_ends_is_given_up(db: TestDb) -> Result<()> {
     script.let_go();
     stage.until(id, Status::Published).await?;
     worker.stop().await
+}
+
+/// BEAT-6, TWICE-4: a publisher of one's own may not keep to its time; then nobody knows.
+async fn a_commit_that_never_ends_is_given_up(db: TestDb) -> Result<()> {
+    let mut stage = Stage::on(db).await?;
+    let script = Script {
+        commit: Act::Wait,
+        ..Script::new(Guarantee::AtMostOnce)
+    };
+    let script = script.register(&mut stage.registry);
+    let id = stage.due(stage.own_kind(KIND).await?).await?;
+    let worker = stage.start(&SHORT)?;
+    let row = stage.until(id, Status::Unconfirmed).await?;
+    worker.stop().await?;
+    let why = row.last_error.unwrap_or_default();
+    assert!(why.contains("request_timeout"), "{why}");
+    assert_eq!(script.counts().committing, 1, "never a blind retry");
+    Ok(())
 }
 
 /// WORK-1, BEAT-6, TWICE-4: a platform that never answers costs one `request_timeout`.

@@ -17,7 +17,9 @@ use crate::support::{Engine, Proxy, TestDb, on_both_engines};
 on_both_engines!(
     work_whose_lease_was_taken_is_cancelled_and_never_committed,
     a_lease_is_kept_for_as_long_as_the_work_takes,
+    a_claim_whose_answer_was_lost_is_given_back,
     what_a_silent_database_interrupts_goes_on_when_it_answers,
+    a_silent_database_holds_the_first_byte_back,
 );
 
 /// BEAT-3, LOCK-4: somebody else takes the lock while it is being prepared.
@@ -84,18 +86,51 @@ async fn a_lease_is_kept_for_as_long_as_the_work_takes(db: TestDb) -> Result<()>
     other.stop().await
 }
 
+/// BEAT-1: a claim fails, so there may be locks that the worker does not know of. It gives them
+/// back, uncharged, instead of leaving them to their leases; what others hold stays theirs.
+async fn a_claim_whose_answer_was_lost_is_given_back(db: TestDb) -> Result<()> {
+    let stage = Stage::on(db).await?;
+    let channel = stage.exact().await?;
+    let worker = stage.real(&[]).await?;
+    let ids = stage.schedule(channel, 2, 3_600_000).await?;
+    let (now, hour) = (stage.db.literal_now(), stage.db.literal_in("1 hours"));
+    for (id, holder) in [(ids[0], worker.id), (ids[1], Uuid::new_v4())] {
+        let (lock, holder) = (stage.db.literal(Uuid::new_v4()), stage.db.literal(holder));
+        let columns = format!(
+            "status = 'publishing', phase = 'preparing', execution_lock_id = {lock}, \
+             locked_by = {holder}, execution_locked_at = {now}, locked_until = {hour}, \
+             execution_version = 1, attempts = 1, next_attempt_at = {now}"
+        );
+        stage.db.set(id, &columns).await?;
+    }
+    stage
+        .db
+        .execute("ALTER TABLE asset RENAME TO mislaid")
+        .await?;
+    let due = stage.due(channel).await?;
+    worker.log().until("claiming failed").await?;
+    eventually("it was given back", || async {
+        Ok(!stage.history(ids[0]).await?.is_empty())
+    })
+    .await?;
+    stage
+        .db
+        .execute("ALTER TABLE mislaid RENAME TO asset")
+        .await?;
+    stage.all_published_once(&[due, ids[0]]).await?;
+    worker.stop().await?;
+    let history = stage.history(ids[0]).await?;
+    assert_eq!(history[0].outcome, Outcome::Released, "{history:?}");
+    assert_eq!(stage.publication(ids[0]).await?.attempts, 1, "not charged");
+    let others = stage.publication(ids[1]).await?;
+    assert_eq!(others.status, Status::Publishing, "{others:?}");
+    Ok(())
+}
+
 /// BEAT-4: nothing is claimed, what is preparing is cancelled, and no commit starts; a commit that
 /// was sent is awaited, and its receipt is stored when the database answers again.
 async fn what_a_silent_database_interrupts_goes_on_when_it_answers(db: TestDb) -> Result<()> {
-    let proxy = match db.engine() {
-        Engine::Postgres => Some(Proxy::to(db.url()).await?),
-        Engine::Sqlite => None,
-    };
-    let url = match &proxy {
-        Some(proxy) => proxy.url(db.url())?,
-        None => db.url().to_owned(),
-    };
-    let mut stage = Stage::reached_by(db, url).await?;
+    let (mut stage, proxy) = behind_a_proxy(db).await?;
     let script = Script {
         prepare: Act::Wait,
         ..Script::new(Guarantee::AtMostOnce)
@@ -153,6 +188,44 @@ async fn what_a_silent_database_interrupts_goes_on_when_it_answers(db: TestDb) -
         .collect();
     assert_eq!(outcomes, [Outcome::Published], "under its own lease");
     Ok(())
+}
+
+/// BEAT-4: no commit starts, not even one whose lease would bear it and that was marked in time.
+async fn a_silent_database_holds_the_first_byte_back(db: TestDb) -> Result<()> {
+    let (mut stage, proxy) = behind_a_proxy(db).await?;
+    let script = Script {
+        commit: Act::Wait,
+        ..Script::new(Guarantee::AtMostOnce)
+    };
+    let script = script.register(&mut stage.registry);
+    let id = stage.due(stage.own_kind(KIND).await?).await?;
+    let worker = stage.start(&[
+        ("lease", "20s"),
+        ("heartbeat_interval", "600ms"),
+        ("request_timeout", "10s"),
+    ])?;
+    script.until(|counts| counts.committing == 1).await?;
+    let silence = Silence::over(&stage, proxy.as_ref()).await?;
+    // Two heartbeats, each given up when the next is due.
+    tokio::time::sleep(Duration::from_millis(2000)).await;
+    script.let_go();
+    script.until(|counts| counts.held_back == 1).await?;
+    assert_eq!(script.counts().sent, 0);
+    silence.end().await?;
+    stage.until(id, Status::Published).await?;
+    worker.stop().await?;
+    assert_eq!(script.counts().sent, 1);
+    Ok(())
+}
+
+/// A stage whose workers reach PostgreSQL by a proxy.
+async fn behind_a_proxy(db: TestDb) -> Result<(Stage, Option<Proxy>)> {
+    if db.engine() == Engine::Sqlite {
+        return Ok((Stage::on(db).await?, None));
+    }
+    let proxy = Proxy::to(db.url()).await?;
+    let url = proxy.url(db.url())?;
+    Ok((Stage::reached_by(db, url).await?, Some(proxy)))
 }
 
 /// A database that does not answer the worker.
@@ -222,6 +295,34 @@ async fn a_receipt_from_behind_a_cut_is_stored_when_the_way_is_mended() -> Resul
     assert_eq!(stage.posts(id), 1);
     cut_off.stop().await?;
     other.stop().await
+}
+
+/// BEAT-4: nothing is claimed while heartbeats fail, although the database answers everything else.
+/// Somebody has the worker's own row under lock, which on PostgreSQL only the heartbeat needs.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_claimed_while_heartbeats_fail() -> Result<()> {
+    use sea_orm::ConnectionTrait;
+    let stage = Stage::on(TestDb::postgres().await?).await?;
+    let channel = stage.at_most_once().await?;
+    let worker = stage
+        .real(&[("http_addr", "127.0.0.1:0"), ("heartbeat_interval", "1s")])
+        .await?;
+    let mut options = sea_orm::ConnectOptions::new(stage.db.url());
+    options.max_connections(1);
+    let person = sea_orm::Database::connect(options).await?;
+    person
+        .execute_unprepared("BEGIN; SELECT 1 FROM worker FOR UPDATE")
+        .await?;
+    eventually("its heartbeats fail", || async {
+        Ok(worker.metric("punctual_heartbeats_failed_total").await? > 0.0)
+    })
+    .await?;
+    let id = stage.due(channel).await?;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(stage.publication(id).await?.execution_version, 0);
+    person.execute_unprepared("COMMIT").await?;
+    stage.all_published_once(&[id]).await?;
+    worker.stop().await
 }
 
 /// BEAT-4: a worker that is cut off claims nothing and is not ready, and comes back by itself.

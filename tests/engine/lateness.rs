@@ -12,6 +12,7 @@ on_both_engines!(
     what_is_late_but_not_too_late_goes_out,
     what_may_be_live_is_never_missed,
     a_paused_channel_keeps_its_schedule,
+    a_channel_that_has_to_wait_keeps_its_schedule,
 );
 
 const HOUR: i64 = 3_600_000;
@@ -65,14 +66,22 @@ async fn what_may_be_live_is_never_missed(db: TestDb) -> Result<()> {
 
 /// WORK-5, CHAN-3: neither missed nor sent while the channel is paused.
 async fn a_paused_channel_keeps_its_schedule(db: TestDb) -> Result<()> {
+    let now = db.literal_now();
+    keeps_its_schedule(db, &format!("paused_at = {now}")).await
+}
+
+/// WORK-5, CHAN-2: nor while the platform asked to wait, or the circuit is open.
+async fn a_channel_that_has_to_wait_keeps_its_schedule(db: TestDb) -> Result<()> {
+    let hour = db.literal_in("1 hours");
+    keeps_its_schedule(db, &format!("not_before = {hour}")).await
+}
+
+async fn keeps_its_schedule(db: TestDb, closed: &str) -> Result<()> {
     let stage = Stage::on(db).await?;
-    let paused = stage.exact().await?;
-    let now = stage.db.literal_now();
-    stage
-        .set_channel(paused, &format!("paused_at = {now}"))
-        .await?;
-    let late = stage.schedule(paused, 1, -25 * HOUR).await?[0];
-    let due = stage.due(paused).await?;
+    let channel = stage.exact().await?;
+    stage.set_channel(channel, closed).await?;
+    let late = stage.schedule(channel, 1, -25 * HOUR).await?[0];
+    let due = stage.due(channel).await?;
     let worker = stage.start(&[])?;
     let open = stage.due(stage.at_most_once().await?).await?;
     stage.all_published_once(&[open]).await?;

@@ -1,15 +1,20 @@
 //! Pacing in the whole cluster.
 
+use std::time::Duration;
+
 use anyhow::Result;
-use api_client::sandbox::Route;
+use api_client::sandbox::{Action, Fault, Route};
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::Stage;
-use super::stage::alone;
+use super::stage::{alone, eventually};
 use crate::support::{TestDb, on_both_engines};
 
-on_both_engines!(a_paced_channel_keeps_its_distance_whatever_the_number_of_workers);
+on_both_engines!(
+    a_paced_channel_keeps_its_distance_whatever_the_number_of_workers,
+    a_worker_claims_one_of_a_paced_channel_and_only_when_its_slot_is_near,
+);
 
 /// CHAN-1: four processes, fifty posts, 200 ms between two. The slots are exact always. What comes
 /// between a slot and the platform is the machine's: if it is too busy to run four processes in
@@ -41,6 +46,44 @@ async fn a_paced_channel_keeps_its_distance_whatever_the_number_of_workers(
         worker.stop().await?;
     }
     Ok(())
+}
+
+/// CHAN-1: what waits for its slot waits unclaimed.
+async fn a_worker_claims_one_of_a_paced_channel_and_only_when_its_slot_is_near(
+    db: TestDb,
+) -> Result<()> {
+    let stage = Stage::on(db).await?;
+    let channel = stage.at_most_once().await?;
+    stage
+        .set_channel(channel, "min_interval_ms = 3600000")
+        .await?;
+    let ids = stage.schedule(channel, 5, 0).await?;
+    stage
+        .sandbox
+        .script(Fault::once(Route::Webhook, Action::Hold));
+    let worker = stage.start(&[("poll_interval", "200ms")])?;
+    let claims = async || {
+        let mut claims = 0;
+        for id in &ids {
+            claims += stage.publication(*id).await?.execution_version;
+        }
+        anyhow::Ok(claims)
+    };
+    stage.sandbox.held(1).await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(claims().await?, 1, "one at a time");
+    stage.sandbox.release(None);
+    eventually("one is published", || async {
+        Ok(stage
+            .db
+            .count("publication WHERE status = 'published'")
+            .await?
+            == 1)
+    })
+    .await?;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(claims().await?, 1, "the next slot is an hour away");
+    worker.stop().await
 }
 
 /// What was reserved, and how often something was claimed for it.

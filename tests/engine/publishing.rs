@@ -5,6 +5,7 @@ use api_client::sandbox::{Action, Fault, Route};
 use entity::{Outcome, Status};
 
 use super::Stage;
+use super::stage::eventually;
 use crate::support::{TestDb, on_both_engines};
 
 on_both_engines!(
@@ -12,6 +13,7 @@ on_both_engines!(
     a_clear_rejection_fails_and_is_not_sent_again,
     what_the_platform_did_not_take_is_tried_again,
     an_ambiguous_answer_is_repeated_where_that_is_harmless,
+    a_repetition_commits_what_was_prepared_although_the_post_was_changed,
     an_ambiguous_answer_is_looked_up_where_that_is_possible,
     an_ambiguous_answer_stays_unconfirmed_where_nothing_can_tell,
 );
@@ -99,6 +101,36 @@ async fn an_ambiguous_answer_is_repeated_where_that_is_harmless(db: TestDb) -> R
         (1, 1),
         "the same key was sent again"
     );
+    Ok(())
+}
+
+/// TWICE-3: an app may change a post by plain SQL while its first commit is in doubt. The item that
+/// may be live is repeated, and no other is made.
+async fn a_repetition_commits_what_was_prepared_although_the_post_was_changed(
+    db: TestDb,
+) -> Result<()> {
+    let stage = Stage::on(db).await?;
+    let id = stage.artworks(stage.deviantart().await?, 1).await?[0];
+    stage
+        .sandbox
+        .script(Fault::once(Route::Publish, Action::status(500)).after_accept());
+    let worker = stage.start(&[("retry_base", "1h"), ("retry_max", "1h")])?;
+    eventually("it waits to be repeated", || async {
+        let row = stage.publication(id).await?;
+        Ok(row.status == Status::Scheduled && row.may_be_live())
+    })
+    .await?;
+    worker.stop().await?;
+    stage.db.execute("UPDATE post SET body = 'Changed'").await?;
+    let now = stage.db.literal_now();
+    stage
+        .db
+        .set(id, &format!("next_attempt_at = {now}"))
+        .await?;
+    let worker = stage.start(&[])?;
+    stage.all_published_once(&[id]).await?;
+    worker.stop().await?;
+    assert_eq!(stage.sandbox.requests(Some(Route::Submit)).len(), 1);
     Ok(())
 }
 

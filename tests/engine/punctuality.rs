@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use entity::Status;
 use uuid::Uuid;
+use worker::acts::Acts;
 
 use super::Stage;
 use super::stage::{alone, eventually};
@@ -14,6 +15,7 @@ on_both_engines!(
     a_publication_goes_out_within_a_second_of_its_instant,
     what_another_program_inserts_is_noticed_without_polling,
     what_is_moved_forward_by_plain_sql_is_noticed_without_polling,
+    what_a_person_gives_back_is_noticed_without_polling,
     without_notices_the_poll_finds_it,
 );
 
@@ -96,6 +98,61 @@ async fn what_is_moved_forward_by_plain_sql_is_noticed_without_polling(db: TestD
     stage.until(id, Status::Published).await?;
     let late = stage.sandbox.ledger(&id.to_string())[0].first_at - due.timestamp_millis();
     assert!(late < 1000, "{late} ms after its instant");
+    worker.stop().await
+}
+
+/// WORK-4: `retry`, `resolve` and `resume` change no `publish_at`, so they have to tell themselves.
+async fn what_a_person_gives_back_is_noticed_without_polling(db: TestDb) -> Result<()> {
+    let _alone = alone().await;
+    let stage = Stage::on(db).await?;
+    let acts = Acts::new(stage.database.clone());
+    let (open, paused) = (stage.at_most_once().await?, stage.exact().await?);
+    let now = stage.db.literal_now();
+    stage
+        .set_channel(paused, &format!("paused_at = {now}"))
+        .await?;
+    let ids = stage.schedule(open, 2, 3_600_000).await?;
+    let [failed, doubtful] = [ids[0], ids[1]];
+    let resumed = stage.due(paused).await?;
+    stage
+        .db
+        .set(failed, &format!("status = 'failed', failed_at = {now}"))
+        .await?;
+    let never = "'9999-12-31T00:00:00.000+00:00'";
+    let doubt =
+        format!("status = 'unconfirmed', commit_started_at = {now}, next_attempt_at = {never}");
+    stage.db.set(doubtful, &doubt).await?;
+    let worker = idle(&stage, &NO_POLL).await?;
+    // Whatever it does, a worker looks round once more a second later; that is no notice.
+    let looked_round = || tokio::time::sleep(Duration::from_millis(2500));
+    looked_round().await;
+    acts.retry(failed).await?;
+    stage.all_published_once(&[failed]).await?;
+    looked_round().await;
+    acts.resolve_retry(doubtful).await?;
+    stage.all_published_once(&[doubtful]).await?;
+    looked_round().await;
+    acts.resume_channel(paused).await?;
+    stage.all_published_once(&[resumed]).await?;
+    worker.stop().await
+}
+
+/// WORK-4: a LISTEN connection that was lost is set up again.
+#[tokio::test(flavor = "multi_thread")]
+async fn notices_are_heard_again_after_their_connection_was_lost() -> Result<()> {
+    let _alone = alone().await;
+    let stage = Stage::on(TestDb::postgres().await?).await?;
+    let channel = stage.at_most_once().await?;
+    let worker = idle(&stage, &NO_POLL).await?;
+    stage
+        .db
+        .execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity \
+             WHERE datname = current_database() AND query LIKE 'LISTEN%'",
+        )
+        .await?;
+    let id = stage.due(channel).await?;
+    stage.all_published_once(&[id]).await?;
     worker.stop().await
 }
 

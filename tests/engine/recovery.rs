@@ -10,6 +10,9 @@ use crate::support::{TestDb, on_both_engines};
 
 on_both_engines!(
     many_workers_at_once_reclaim_each_row_once,
+    a_worker_recovers_at_its_start,
+    a_worker_recovers_before_it_claims,
+    a_worker_that_claims_often_recovers_once_a_second_at_most,
     a_recovery_that_fails_does_not_stop_the_claim,
     a_worker_whose_reaper_is_stuck_is_not_ready_and_says_so,
     the_cleanup_fires_once_per_tick_and_releases_a_lock_that_is_still_renewed,
@@ -51,6 +54,66 @@ async fn many_workers_at_once_reclaim_each_row_once(db: TestDb) -> Result<()> {
         assert_eq!(history[0].outcome, Outcome::ZombieRequeue);
     }
     Ok(())
+}
+
+/// Settings under which no reaper runs again after the first time, and nothing polls.
+const ONE_REAPING: [(&str, &str); 5] = [
+    ("lease", "2h"),
+    ("heartbeat_interval", "2s"),
+    ("reaper_interval", "1h"),
+    ("lock_timeout", "4h"),
+    ("poll_interval", "1h"),
+];
+
+/// RECOVER-2: the reaper runs once at start. Nothing is due, so no claim recovers anything.
+async fn a_worker_recovers_at_its_start(db: TestDb) -> Result<()> {
+    let stage = Stage::on(db).await?;
+    let ids = stage.schedule(stage.exact().await?, 3, 0).await?;
+    orphan(&stage, &ids).await?;
+    let worker = stage.real(&ONE_REAPING).await?;
+    stage.all_published_once(&ids).await?;
+    worker.stop().await
+}
+
+/// RECOVER-2: what vanished since the reaper ran is recovered by the next claim, whatever that
+/// claim is for.
+async fn a_worker_recovers_before_it_claims(db: TestDb) -> Result<()> {
+    let stage = Stage::on(db).await?;
+    let channel = stage.exact().await?;
+    let orphans = stage.schedule(channel, 3, 3_600_000).await?;
+    let worker = stage
+        .real(&[&ONE_REAPING[..], &[("http_addr", "127.0.0.1:0")]].concat())
+        .await?;
+    eventually("the reaper has run", || async {
+        Ok(worker.metric("reaper_runs_total").await? > 0.0)
+    })
+    .await?;
+    orphan(&stage, &orphans).await?;
+    let due = stage.due(channel).await?;
+    stage.all_published_once(&[due]).await?;
+    stage.all_published_once(&orphans).await?;
+    for id in orphans {
+        let history = stage.history(id).await?;
+        assert_eq!(history[0].outcome, Outcome::ZombieRequeue, "{history:?}");
+    }
+    worker.stop().await
+}
+
+/// RECOVER-2: sixty claims, one after the other, in a few seconds.
+async fn a_worker_that_claims_often_recovers_once_a_second_at_most(db: TestDb) -> Result<()> {
+    let stage = Stage::on(db).await?;
+    let ids = stage.schedule(stage.exact().await?, 60, 0).await?;
+    let started = std::time::Instant::now();
+    let one_by_one = [("http_addr", "127.0.0.1:0"), ("concurrency", "1")];
+    let worker = stage
+        .real(&[&ONE_REAPING[..], &one_by_one[..]].concat())
+        .await?;
+    stage.all_published_once(&ids).await?;
+    let runs = worker.metric("reaper_runs_total").await?;
+    // One by the reaper at the start, one before the first claim, and one for each second since.
+    let most = started.elapsed().as_secs_f64() + 2.0;
+    assert!(runs <= most, "{runs} recoveries, at most {most}");
+    worker.stop().await
 }
 
 /// RECOVER-2: best effort. Without the table of named locks no recovery comes to its end.

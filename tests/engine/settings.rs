@@ -1,9 +1,14 @@
 //! Settings of the real worker: at start, and on SIGHUP.
 
+use std::sync::Arc;
+
 use anyhow::Result;
+use api_client::Guarantee;
+use entity::Status;
 use nix::sys::signal::Signal;
 
 use super::Stage;
+use super::scripted::{Act, KIND, Script};
 use crate::support::{RealWorker, TestDb};
 
 /// What breaks each rule of BEAT-2 with the settings of the stage (a lease of 10 s), and what the
@@ -48,6 +53,27 @@ const VIOLATIONS: [(&str, &str, &[&str]); 6] = [
         &["settling_delay = 29s", "publish_deadline = 30s"],
     ),
 ];
+
+/// The settings of the stage as a file, which a reload reads again.
+const FILE: &str = "lease = \"10s\"\nheartbeat_interval = \"2s\"\nreaper_interval = \"500ms\"\n\
+                    request_timeout = \"5s\"\nshutdown_timeout = \"5s\"\npublish_deadline = \"30s\"\n\
+                    lock_timeout = \"1m\"\nsettling_delay = \"30s\"\nhttp_addr = \"off\"\n";
+
+/// A worker that has its settings from the file in its folder.
+async fn with_file(stage: &Stage) -> Result<RealWorker> {
+    let places = [
+        ("data_dir".to_owned(), stage.folder().display().to_string()),
+        ("database_url".to_owned(), stage.db.url().to_owned()),
+    ];
+    RealWorker::start(stage.folder(), &places.into(), &[]).await
+}
+
+/// The file without one setting, which then has another value.
+fn file_with(name: &str, value: &str) -> String {
+    let kept = FILE.lines().filter(|line| !line.starts_with(name));
+    let kept: String = kept.flat_map(|line| [line, "\n"]).collect();
+    format!("{kept}{name} = \"{value}\"\n")
+}
 
 /// BEAT-2: the example of the contract.
 #[tokio::test(flavor = "multi_thread")]
@@ -105,25 +131,12 @@ async fn a_worker_does_not_start_where_a_channels_own_lease_is_too_short() -> Re
 async fn a_reload_takes_a_good_file_and_refuses_a_bad_one() -> Result<()> {
     let stage = Stage::on(TestDb::sqlite().await?).await?;
     let file = stage.folder().join("punctual.toml");
-    let base = "lease = \"10s\"\nheartbeat_interval = \"2s\"\nreaper_interval = \"500ms\"\n\
-                request_timeout = \"5s\"\nshutdown_timeout = \"5s\"\npublish_deadline = \"30s\"\n\
-                lock_timeout = \"1m\"\nsettling_delay = \"30s\"\nhttp_addr = \"off\"\n";
-    std::fs::write(&file, format!("{base}concurrency = 1\n"))?;
-    let places = [
-        ("data_dir".to_owned(), stage.folder().display().to_string()),
-        ("database_url".to_owned(), stage.db.url().to_owned()),
-    ];
-    let worker = RealWorker::start(stage.folder(), &places.into(), &[]).await?;
+    std::fs::write(&file, format!("{FILE}concurrency = 1\n"))?;
+    let worker = with_file(&stage).await?;
 
     for (at, (name, value, named)) in VIOLATIONS.into_iter().enumerate() {
-        let kept: String = base
-            .lines()
-            .filter(|line| !line.starts_with(name))
-            .fold(String::new(), |text, line| text + line + "\n");
-        std::fs::write(
-            &file,
-            format!("{kept}{name} = \"{value}\"\nconcurrency = 2\n"),
-        )?;
+        let text = file_with(name, value);
+        std::fs::write(&file, format!("{text}concurrency = 2\n"))?;
         worker.signal(Signal::SIGHUP)?;
         worker.log().until(named[0]).await?;
         assert_eq!(worker.log().count("the settings were not reloaded"), at + 1);
@@ -143,13 +156,63 @@ async fn a_reload_takes_a_good_file_and_refuses_a_bad_one() -> Result<()> {
         .script(Fault::once(Route::Webhook, Action::Hold).always());
     let ids = stage.schedule(stage.exact().await?, 2, 0).await?;
     stage.sandbox.held(1).await;
-    std::fs::write(&file, format!("{base}concurrency = 2\n"))?;
+    std::fs::write(&file, format!("{FILE}concurrency = 2\n"))?;
     worker.signal(Signal::SIGHUP)?;
     stage.sandbox.held(2).await;
+    let in_flight = "publication WHERE status = 'publishing'";
+    assert_eq!(
+        stage.db.count(in_flight).await?,
+        2,
+        "both, not one after the other was given up"
+    );
     stage.sandbox.clear_faults();
     stage.sandbox.release(None);
     stage.all_published_once(&ids).await?;
     assert_eq!(worker.log().count("the settings were reloaded"), 1);
+    worker.stop().await
+}
+
+/// WORK-6: what the locks go by is reloaded as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_reaches_what_the_locks_go_by() -> Result<()> {
+    let mut stage = Stage::on(TestDb::sqlite().await?).await?;
+    let script = Script {
+        prepare: Act::Panic,
+        ..Script::new(Guarantee::AtMostOnce)
+    };
+    let script = script.register(&mut stage.registry);
+    let id = stage.due(stage.own_kind(KIND).await?).await?;
+    let patient = [("max_attempts", "1000"), ("circuit_threshold", "1000")];
+    let worker = stage.start(&patient)?;
+    script.until(|counts| counts.preparing >= 2).await?;
+    let impatient = stage.settings(&[("max_attempts", "2"), patient[1]])?;
+    worker.settings.send_replace(Arc::new(impatient));
+    stage.until(id, Status::Failed).await?;
+    worker.stop().await
+}
+
+/// BEAT-2: a channel's own lease, on reload.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_that_a_channels_own_lease_does_not_bear_is_refused() -> Result<()> {
+    let stage = Stage::on(TestDb::sqlite().await?).await?;
+    let channel = stage.exact().await?;
+    stage
+        .set_channel(channel, "name = 'blog', lease_ms = 8000")
+        .await?;
+    let file = stage.folder().join("punctual.toml");
+    std::fs::write(&file, FILE)?;
+    let worker = with_file(&stage).await?;
+    // Good for the setting's lease of 10 s, and too long for the channel's.
+    std::fs::write(&file, file_with("shutdown_timeout", "9s"))?;
+    worker.signal(Signal::SIGHUP)?;
+    let said = worker.log().until("settings were").await?;
+    for part in [
+        "the settings were not reloaded",
+        "lease of channel \\\"blog\\\" = 8s",
+        "shutdown_timeout = 9s",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
     worker.stop().await
 }
 

@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use api_client::Guarantee;
 use api_client::sandbox::{Action, Fault, Route};
+use chrono::TimeDelta;
 use entity::{Outcome, Status};
 use nix::sys::signal::Signal;
+use sea_orm::ConnectionTrait;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::Stage;
+use super::scripted::{Act, KIND, Script};
 use super::stage::eventually;
 use crate::support::{Proxy, TestDb, on_both_engines};
 
@@ -18,6 +22,7 @@ on_both_engines!(
     what_is_still_preparing_is_given_back_and_taken_by_another_at_once,
     what_is_still_committing_at_the_end_is_left_to_recovery,
     nothing_is_claimed_after_the_signal,
+    a_stopping_worker_keeps_its_leases,
 );
 
 /// WORK-2: in the middle of a slow publish.
@@ -149,6 +154,74 @@ async fn nothing_is_claimed_after_the_signal(db: TestDb) -> Result<()> {
     let mut worker = worker;
     assert_eq!(worker.ended().await?.code(), Some(0));
     assert_eq!(stage.publication(first).await?.status, Status::Published);
+    assert_eq!(stage.publication(later).await?.execution_version, 0);
+    Ok(())
+}
+
+/// WORK-2: what is still preparing when the signal comes may well commit later, which takes a lease
+/// that runs on.
+async fn a_stopping_worker_keeps_its_leases(db: TestDb) -> Result<()> {
+    let mut stage = Stage::on(db).await?;
+    let script = Script {
+        prepare: Act::Wait,
+        ..Script::new(Guarantee::AtMostOnce)
+    };
+    let script = script.register(&mut stage.registry);
+    let id = stage.due(stage.own_kind(KIND).await?).await?;
+    let worker = stage.start(&[("heartbeat_interval", "500ms"), ("shutdown_timeout", "10s")])?;
+    script.until(|counts| counts.preparing == 1).await?;
+    let until = stage.publication(id).await?.locked_until;
+    let stopping = tokio::spawn(worker.stop());
+    // A heartbeat may be under way when the signal comes; these are two more.
+    eventually("the lease runs on", || async {
+        let now = stage.publication(id).await?.locked_until;
+        Ok(now > until.map(|until| until + TimeDelta::milliseconds(1100)))
+    })
+    .await?;
+    script.let_go();
+    stopping.await??;
+    assert_eq!(stage.publication(id).await?.status, Status::Published);
+    assert_eq!(script.counts().sent, 1);
+    Ok(())
+}
+
+/// WORK-2: the signal comes in the middle of a round over the channels. PostgreSQL, because there a
+/// row that somebody has under lock holds the round up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_round_that_is_under_way_claims_nothing_after_the_signal() -> Result<()> {
+    let stage = Stage::on(TestDb::postgres().await?).await?;
+    // Its circuit is open, so the round asks for the probe, which changes the channel's row.
+    let (first, second) = (stage.exact().await?, stage.at_most_once().await?);
+    let past = stage.db.literal_ago("1 seconds");
+    stage
+        .set_channel(
+            first,
+            &format!("consecutive_failures = 9, not_before = {past}"),
+        )
+        .await?;
+    stage.due(first).await?;
+    let later = stage.due(second).await?;
+    let mut options = sea_orm::ConnectOptions::new(stage.db.url());
+    options.max_connections(1);
+    let person = sea_orm::Database::connect(options).await?;
+    let row = stage.db.literal(first);
+    person
+        .execute_unprepared(&format!(
+            "BEGIN; SELECT 1 FROM channel WHERE id = {row} FOR NO KEY UPDATE"
+        ))
+        .await?;
+    let worker = stage.start(&[])?;
+    eventually("the round waits", || async {
+        let waiting = "pg_stat_activity WHERE datname = current_database() \
+                       AND wait_event_type = 'Lock'";
+        Ok(stage.db.count(waiting).await? > 0)
+    })
+    .await?;
+    let stopping = tokio::spawn(worker.stop());
+    // The signal is taken note of before anything else happens.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    person.execute_unprepared("COMMIT").await?;
+    stopping.await??;
     assert_eq!(stage.publication(later).await?.execution_version, 0);
     Ok(())
 }

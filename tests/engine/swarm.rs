@@ -40,5 +40,21 @@ async fn many_workers_publish_each_post_of_one_instant_exactly_once(db: TestDb) 
     for worker in workers {
         worker.stop().await?;
     }
+    for id in ids {
+        each_lock_had_its_word(&stage, id).await?;
+    }
+    Ok(())
+}
+
+/// LOCK-1: a lock that was taken from under its holder leaves no attempt. The fence would keep such
+/// a post from going out twice, so this is where it shows.
+async fn each_lock_had_its_word(stage: &Stage, id: Uuid) -> Result<()> {
+    let row = stage.publication(id).await?;
+    let history = stage.history(id).await?;
+    let mut versions: Vec<i64> = history.iter().filter_map(|a| a.execution_version).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let taken: Vec<i64> = (1..=row.execution_version).collect();
+    ensure!(versions == taken, "{taken:?} were taken: {history:#?}");
     Ok(())
 }

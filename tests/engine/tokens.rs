@@ -2,12 +2,13 @@
 
 use anyhow::{Context, Result};
 use api_client::sandbox::{Action, Fault, Route};
+use api_client::{TokenStore, Tokens};
 use entity::{EventKind, Status, event};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use secrecy::ExposeSecret;
 use serde_json::json;
 use uuid::Uuid;
-use worker::channels::seal_credentials;
+use worker::channels::{SealedTokens, seal_credentials};
 
 use super::Stage;
 use super::stage::eventually;
@@ -18,6 +19,7 @@ on_both_engines!(
     a_refused_refresh_disconnects_and_keeps_the_schedule,
     a_refresh_whose_answer_is_lost_disconnects,
     nothing_else_disconnects,
+    a_login_that_came_meanwhile_is_not_overwritten,
     a_channel_sealed_with_another_key_is_refused_and_the_others_go_on,
 );
 
@@ -140,6 +142,10 @@ async fn nothing_else_disconnects(db: TestDb) -> Result<()> {
     stage
         .sandbox
         .script(Fault::once(Route::Token, Action::Page));
+    // The application is refused, not the person's login.
+    stage
+        .sandbox
+        .script(Fault::once(Route::Token, Action::status(401)));
     stage.sandbox.script(Fault::once(Route::Submit, busy));
     stage
         .sandbox
@@ -150,6 +156,32 @@ async fn nothing_else_disconnects(db: TestDb) -> Result<()> {
     worker.stop().await?;
     assert_eq!(stage.channel(channel).await?.paused_at, None);
     assert_eq!(disconnections(&stage, channel).await?.len(), 0);
+    Ok(())
+}
+
+/// CHAN-3: stored by compare-and-set. A person logs in while a worker refreshes what was there.
+async fn a_login_that_came_meanwhile_is_not_overwritten(db: TestDb) -> Result<()> {
+    let stage = Stage::on(db).await?;
+    let channel = stage.deviantart().await?;
+    let store = SealedTokens::new(stage.database.clone(), stage.sealer.clone(), channel);
+    let seen = store.load().await?;
+    let with = |access_token: &str| {
+        let tokens = seen.tokens.clone().context("tokens")?;
+        anyhow::Ok(Tokens {
+            access_token: access_token.into(),
+            ..tokens
+        })
+    };
+    let login = store.compare_and_set(seen.version, &with("login")?).await?;
+    assert_eq!(login, Some(seen.version + 1));
+    let refresh = store
+        .compare_and_set(seen.version, &with("refreshed")?)
+        .await?;
+    assert_eq!(refresh, None);
+    let kept = store.load().await?;
+    assert_eq!(kept.version, seen.version + 1);
+    let kept = kept.tokens.context("tokens")?;
+    assert_eq!(kept.access_token.expose_secret(), "login");
     Ok(())
 }
 

@@ -19,7 +19,8 @@ on_both_engines!(
 );
 
 /// LOCK-2: priority descending, then `next_attempt_at` ascending; the batch is both chosen and
-/// answered in that order.
+/// answered in that order. The batches end in the middle of a priority, so that each has to choose
+/// among its equals.
 async fn the_urgent_goes_first_then_the_earliest(db: TestDb) -> Result<()> {
     let scene = Scene::new(db).await?;
     let worker = scene.worker().await?;
@@ -40,8 +41,8 @@ async fn the_urgent_goes_first_then_the_earliest(db: TestDb) -> Result<()> {
     let expected: Vec<_> = expected.into_iter().map(|(.., id)| id).collect();
 
     let mut taken = Vec::new();
-    for _ in 0..3 {
-        let claims = worker.claim(scene.batch(2)).await?;
+    for limit in [1, 2, 3] {
+        let claims = worker.claim(scene.batch(limit)).await?;
         taken.extend(claims.iter().map(|claim| claim.lock().publication_id));
     }
     assert_eq!(taken, expected);

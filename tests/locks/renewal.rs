@@ -1,12 +1,15 @@
 //! BEAT-1: one statement renews what a worker knows it holds.
 
+use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use chrono::TimeDelta;
 use entity::Status;
-use sea_orm::TransactionTrait;
+use sea_orm::{ConnectionTrait, TransactionTrait};
 use uuid::Uuid;
+use worker::clock::BootInstant;
 use worker::database::Database;
 use worker::locks::{Batch, Ending, Lease, Locks, Policy, Replay};
 
@@ -16,7 +19,9 @@ use crate::support::{Engine, TestDb, on_both_engines};
 on_both_engines!(
     each_lease_runs_on_for_its_own_length,
     a_renewal_tells_which_leases_were_lost,
+    what_is_not_on_the_list_is_not_renewed,
     a_renewal_moves_the_local_deadline,
+    the_local_deadline_counts_from_before_the_request,
     a_lost_lease_is_over_locally,
     a_renewal_survives_a_mark_and_a_receipt,
     a_settled_lease_is_not_renewed,
@@ -78,6 +83,21 @@ async fn a_renewal_tells_which_leases_were_lost(db: TestDb) -> Result<()> {
     Ok(())
 }
 
+/// BEAT-1: a lock of one's own that one does not know of runs out.
+async fn what_is_not_on_the_list_is_not_renewed(db: TestDb) -> Result<()> {
+    let scene = Scene::new(db).await?;
+    let worker = scene.worker().await?;
+    let known = scene.claimed_by(&worker).await?;
+    let unknown = scene.claimed_by(&worker).await?.lock().publication_id;
+    let before = scene.row(unknown).await?;
+
+    let renewal = worker.renew(&[known.lease().clone()]).await?;
+
+    assert_eq!((renewal.renewed, renewal.lost.len()), (1, 0));
+    assert_eq!(scene.row(unknown).await?, before);
+    Ok(())
+}
+
 /// BEAT-5: the instant before the request, plus the lease, minus a twelfth.
 async fn a_renewal_moves_the_local_deadline(db: TestDb) -> Result<()> {
     let scene = Scene::new(db).await?;
@@ -90,6 +110,49 @@ async fn a_renewal_moves_the_local_deadline(db: TestDb) -> Result<()> {
     assert!(after > before, "the claim shares its lease's deadline");
     assert!(after.remaining() <= LEASE - LEASE / 12);
     Ok(())
+}
+
+/// BEAT-5: the database may start to count as soon as it was asked, however late it answers. So a
+/// request that has to wait gains nothing by it.
+async fn the_local_deadline_counts_from_before_the_request(db: TestDb) -> Result<()> {
+    let scene = Scene::new(db).await?;
+    let worker = scene.worker().await?;
+    let id = scene.due().await?;
+
+    let acquired = while_rows_are_locked(&scene, worker.acquire(id, LEASE)).await?;
+    let (waiting, claim) = (acquired.0, acquired.1?.context("it is due")?);
+    let latest = waiting.plus(LEASE - LEASE / 12);
+    assert!(claim.lease().deadline() <= latest, "the claim's");
+
+    let leases = [claim.lease().clone()];
+    let (waiting, renewal) = while_rows_are_locked(&scene, worker.renew(&leases)).await?;
+    assert_eq!(renewal?.renewed, 1);
+    let latest = waiting.plus(LEASE - LEASE / 12);
+    assert!(claim.lease().deadline() <= latest, "the renewal's");
+    Ok(())
+}
+
+/// Runs `write` while somebody else holds what it needs; what it came to, and an instant at which
+/// it had been asked and was not answered.
+async fn while_rows_are_locked<T>(
+    scene: &Scene,
+    write: impl Future<Output = T>,
+) -> Result<(BootInstant, T)> {
+    let person = scene.person().await?;
+    person
+        .execute_unprepared(match scene.db.engine() {
+            Engine::Sqlite => "BEGIN IMMEDIATE",
+            Engine::Postgres => "BEGIN; SELECT 1 FROM publication FOR UPDATE",
+        })
+        .await?;
+    let mut write = pin!(write);
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut write).await;
+    assert!(early.is_err(), "it has to wait");
+    let waiting = BootInstant::now();
+    person.execute_unprepared("COMMIT").await?;
+    let written = write.await;
+    person.close().await?;
+    Ok((waiting, written))
 }
 
 /// BEAT-3: nothing may start under it.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use api_client::Receipt;
 use entity::{attempt, publication};
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+use sea_orm::{
+    ColumnTrait, ConnectOptions, DatabaseConnection, EntityTrait, QueryFilter, QueryOrder,
+};
 use uuid::Uuid;
 use worker::database::Database;
 use worker::locks::{
@@ -39,6 +41,13 @@ impl Scene {
     pub(super) async fn worker_with(&self, policy: Policy) -> Result<Locks> {
         let db = Database::connect(self.db.url(), 5).await?;
         Ok(Locks::new(db, Uuid::new_v4(), policy))
+    }
+
+    /// Somebody with one connection, who may leave a transaction open.
+    pub(super) async fn person(&self) -> Result<DatabaseConnection> {
+        let mut options = ConnectOptions::new(self.db.url());
+        options.max_connections(1);
+        Ok(sea_orm::Database::connect(options).await?)
     }
 
     /// The instant this many seconds from now by the database's clock, as SQL.

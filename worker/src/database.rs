@@ -17,6 +17,21 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The database, as two lanes: one for work, one that a heartbeat never shares (BEAT-1).
+///
+/// ```
+/// use worker::{clock, database::Database};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let folder = tempfile::tempdir()?;
+/// let url = format!("sqlite://{}/punctual.db?mode=rwc", folder.path().display());
+/// let db = Database::connect(&url, 5).await?;
+/// migration::up(db.work()).await?;
+/// let now = clock::read_db_now(db.work()).await?;
+/// # assert!(now.timestamp() > 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Database {
     work: DatabaseConnection,

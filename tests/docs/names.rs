@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use chrono::Utc;
 use worker::settings::{parse_duration, parse_size};
+use worker::when::parse_when;
 
 use super::lines::{self, Form};
 use super::pages::root;
@@ -20,7 +22,7 @@ const FOREIGN: &[&str] = &[
     "ROLE",
     "SET",
     "World",
-    "clock_timestamp",
+    "clock_timestamp()",
     "fsync",
     "full_page_writes",
     "pg_dump",
@@ -92,9 +94,12 @@ fn is_known(truth: &Truth, name: &str) -> bool {
         || is_literal(truth, name)
 }
 
-/// A value of a setting: `90s`, `1 GB`, `5`.
+/// A value of a setting or a time: `90s`, `1 GB`, `5`, `in 90m`.
 fn is_value(text: &str) -> bool {
-    parse_duration(text).is_some() || parse_size(text).is_some() || text.parse::<f64>().is_ok()
+    parse_duration(text).is_some()
+        || parse_size(text).is_some()
+        || text.parse::<f64>().is_ok()
+        || parse_when(text, None, Utc::now(), true).is_ok()
 }
 
 /// A variable of the environment that something reads.
@@ -159,12 +164,18 @@ fn resolves(folder: &Path, parts: &[&str]) -> bool {
         .all(|name| code.contains(&format!("fn {name}(")))
 }
 
-/// Something that our code defines: `Claim`, `Verdict::Absent`, `worker::http::start_http`.
+/// Something that our code defines: `Claim`, `Verdict::Absent`, `worker::http::start_http`, or a
+/// module of the worker, `engine::dispatch`.
 fn is_item(truth: &Truth, name: &str) -> bool {
     let path = name.split(['(', '<']).next().unwrap_or(name);
-    let mut parts = path.split("::").flat_map(|part| part.split('.'));
+    let parts: Vec<&str> = path.split("::").flat_map(|part| part.split('.')).collect();
     let crates = ["api_client", "entity", "migration", "worker"];
-    parts.all(|part| crates.contains(&part) || defines(&truth.sources, part))
+    let is_module = parts.len() > 1 && parts[0].starts_with(|c: char| c.is_ascii_lowercase());
+    if is_module && !crates.contains(&parts[0]) {
+        return resolves(&root().join("worker/src"), &parts);
+    }
+    let mut parts = parts.iter();
+    parts.all(|part| crates.contains(part) || defines(&truth.sources, part))
 }
 
 fn defines(code: &str, name: &str) -> bool {

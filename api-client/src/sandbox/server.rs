@@ -51,7 +51,7 @@ impl State {
 /// # async fn main() -> std::io::Result<()> {
 /// let sandbox = Sandbox::start(([127, 0, 0, 1], 0).into()).await?;
 /// println!("post to {}/hook/blog", sandbox.url());
-/// assert_eq!(sandbox.ledger(""), [], "nothing became public yet");
+/// assert!(sandbox.ledger("").is_empty(), "nothing became public yet");
 /// # Ok(())
 /// # }
 /// ```

@@ -83,6 +83,7 @@ async fn what_does_not_exist_is_noticed() -> Result<()> {
         "data_dir/keys",
         "/healthy",
         "/etc/punctual/settings",
+        "/etc/punctual/env",
         "locks::fencing::no_such_test",
         "engine::looks",
         "Worker::fly",

@@ -128,10 +128,16 @@ fn is_path(truth: &Truth, name: &str) -> bool {
     here.is_dir() || (name.contains(['/', '.']) && (here.exists() || in_locks.exists()))
 }
 
+/// What a unit names, a folder of it, or the settings file in one of its folders.
 fn is_in_units(path: &str) -> bool {
-    let read = |name: &str| std::fs::read_to_string(root().join("deploy").join(name));
-    let folder = path.strip_suffix("/punctual.toml").unwrap_or(path);
-    read("punctual.service").is_ok_and(|unit| unit.contains(folder))
+    let unit = std::fs::read_to_string(root().join("deploy/punctual.service"));
+    let path = path.strip_suffix("/punctual.toml").unwrap_or(path);
+    let inside = format!("{path}/");
+    unit.is_ok_and(|unit| {
+        unit.split(['=', ' ', '\n'])
+            .map(|word| word.trim_start_matches('-'))
+            .any(|word| word == path || word.starts_with(&inside))
+    })
 }
 
 /// A module or a function of the tests: `locks::fencing`, `matrix`, `worker::retry`.

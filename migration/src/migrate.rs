@@ -15,6 +15,18 @@ const LOCK_KEY: i64 = i64::from_be_bytes(*b"punctual");
 ///
 /// Everything happens in one transaction that only one process at a time can hold, so any number
 /// of them may start at once: one migrates, the others find nothing left to do.
+///
+/// ```
+/// use migration::{Schema, schema, up};
+/// use sea_orm_migration::sea_orm::Database;
+///
+/// # async fn example() -> Result<(), sea_orm_migration::DbErr> {
+/// let db = Database::connect("sqlite://punctual.db?mode=rwc").await?;
+/// up(&db).await?;
+/// assert_eq!(schema(&db).await?, Schema::Current);
+/// # Ok(())
+/// # }
+/// ```
 pub async fn up(db: &DatabaseConnection) -> Result<(), DbErr> {
     let alone = begin_alone(db).await?;
     schema::refuse_newer(&alone).await?;

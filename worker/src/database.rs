@@ -28,6 +28,21 @@ const STEADY_PLANS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = of
     SET plan_cache_mode = force_generic_plan";
 
 /// The database, as two lanes: one for work, one that a heartbeat never shares (BEAT-1).
+///
+/// ```
+/// use worker::{clock, database::Database};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let folder = tempfile::tempdir()?;
+/// let url = format!("sqlite://{}/punctual.db?mode=rwc", folder.path().display());
+/// let db = Database::connect(&url, 5).await?;
+/// migration::up(db.work()).await?;
+/// let now = clock::read_db_now(db.work()).await?;
+/// # assert!(now.timestamp() > 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Database {
     work: DatabaseConnection,

@@ -40,6 +40,30 @@ impl fmt::Debug for ChannelConfig {
 type Factory = Arc<dyn Fn(ChannelConfig) -> Result<Arc<dyn Publisher>, ConfigError> + Send + Sync>;
 
 /// Which publisher a channel kind means.
+///
+/// ```
+/// use api_client::{ChannelConfig, Credentials, Guarantee, HttpClient, HttpOptions, Registry};
+/// use serde_json::json;
+///
+/// let registry = Registry::standard();
+/// assert_eq!(registry.kinds().collect::<Vec<_>>(), ["deviantart", "webhook"]);
+///
+/// let config = ChannelConfig {
+///     name: "blog".into(),
+///     kind: "webhook".into(),
+///     base_url: Some("https://example.org/hook".into()),
+///     settings: json!({ "dedupes": true }).as_object().cloned().unwrap_or_default(),
+///     credentials: Credentials::default(),
+///     token_store: None,
+///     http: HttpClient::new(HttpOptions::default())?,
+/// };
+/// assert_eq!(registry.open(config.clone())?.guarantee(), Guarantee::EXACT);
+///
+/// // What a kind does not know is refused, and what it takes is named.
+/// let kind = "pigeon".to_owned();
+/// assert!(registry.open(ChannelConfig { kind, ..config }).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Registry {
     factories: BTreeMap<String, Factory>,

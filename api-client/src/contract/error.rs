@@ -7,6 +7,15 @@ use crate::text;
 /// Only [`Ambiguous`](PublishError::Ambiguous) may be live. The others speak of this call alone: if
 /// an earlier one was ambiguous, the post may still be live. Reasons are one bounded line without
 /// secrets, fit to be stored and shown.
+///
+/// ```
+/// use api_client::PublishError;
+///
+/// // The connection broke before anything was sent: another try is safe.
+/// assert!(!PublishError::unavailable("connection refused").may_be_live());
+/// // It broke after the request had left: only a look can tell.
+/// assert!(PublishError::ambiguous("connection reset").may_be_live());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {

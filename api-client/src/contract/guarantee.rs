@@ -2,6 +2,16 @@ use std::fmt;
 use std::time::Duration;
 
 /// What a channel can promise when the outcome of a commit is unknown.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use api_client::Guarantee;
+///
+/// let for_a_day = Guarantee::Exact { window: Some(Duration::from_secs(86_400)) };
+/// assert_eq!(for_a_day.to_string(), "exact for 86400 s");
+/// assert_eq!(Guarantee::AtMostOnce.to_string(), "at most once");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guarantee {
     /// Repeating the same commit is harmless.

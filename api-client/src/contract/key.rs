@@ -5,6 +5,14 @@ use uuid::Uuid;
 /// The key that tells a platform "this is the same publication again".
 ///
 /// It contains the publication's id verbatim and nothing that changes between attempts.
+///
+/// ```
+/// use api_client::IdempotencyKey;
+/// use uuid::Uuid;
+///
+/// let id = Uuid::now_v7();
+/// assert_eq!(IdempotencyKey::of(id).as_str(), format!("pub_{id}"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey(String);
 

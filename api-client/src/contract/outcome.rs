@@ -3,6 +3,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What `prepare` made and `commit` will make public.
+///
+/// ```
+/// use api_client::Prepared;
+/// use serde_json::json;
+///
+/// let prepared = Prepared::new(json!({ "itemid": 7 }));
+/// #[derive(serde::Deserialize)]
+/// struct Item {
+///     itemid: u64,
+/// }
+/// assert_eq!(prepared.read::<Item>().map(|item| item.itemid), Some(7));
+/// assert!(Prepared::nothing().read::<Item>().is_none());
+/// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Prepared(Value);
 

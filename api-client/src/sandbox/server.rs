@@ -43,6 +43,18 @@ impl State {
 
 /// A running sandbox. Dropping it closes its door and idle connections, so that senders are refused;
 /// requests under way end on their own.
+///
+/// ```
+/// use api_client::sandbox::Sandbox;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let sandbox = Sandbox::start(([127, 0, 0, 1], 0).into()).await?;
+/// println!("post to {}/hook/blog", sandbox.url());
+/// assert!(sandbox.ledger("").is_empty(), "nothing became public yet");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Sandbox {
     address: SocketAddr,
     world: World,

@@ -15,6 +15,17 @@ use crate::settings::{SCHEDULE_FORMS, parse_schedule};
 use crate::{clock, retry};
 
 /// A cron pattern: six fields, in UTC.
+///
+/// ```
+/// use chrono::{TimeZone, Utc};
+/// use worker::maintenance::Pattern;
+///
+/// let every_half_hour: Pattern = "0 */30 * * * *".parse()?;
+/// let now = Utc.with_ymd_and_hms(2026, 12, 1, 9, 10, 0).unwrap();
+/// let latest = every_half_hour.latest(now).map(|tick| tick.to_rfc3339());
+/// assert_eq!(latest.as_deref(), Some("2026-12-01T09:00:00+00:00"));
+/// # Ok::<(), worker::maintenance::BadPattern>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,

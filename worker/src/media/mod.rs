@@ -43,6 +43,22 @@ pub struct ListedFile {
 
 /// The media storage. Making one touches nothing; only [`put_file`](Self::put_file) creates the
 /// folder.
+///
+/// ```
+/// use worker::media::Media;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let folder = tempfile::tempdir()?;
+/// let card = folder.path().join("card.txt");
+/// std::fs::write(&card, "Merry")?;
+/// let media = Media::in_folder(folder.path());
+/// let stored = media.put_file(&card, 1_000).await?;
+/// assert_eq!(stored.byte_len, 5);
+/// assert!(media.exists(stored.sha256).await?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Media {
     root: PathBuf,

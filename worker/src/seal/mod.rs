@@ -23,6 +23,19 @@ use uuid::Uuid;
 pub const KEY_VARIABLE: &str = "PUNCTUAL_KEY";
 
 /// Seals and opens the credentials of channels.
+///
+/// ```
+/// use secrecy::ExposeSecret;
+/// use uuid::Uuid;
+/// use worker::seal::{Key, Sealer};
+///
+/// let sealer = Sealer::new(Key::generate()?, Vec::new());
+/// let (ours, other) = (Uuid::now_v7(), Uuid::now_v7());
+/// let sealed = sealer.seal(ours, b"a token")?;
+/// assert_eq!(sealer.open(ours, &sealed)?.expose_secret(), b"a token");
+/// assert!(sealer.open(other, &sealed).is_err(), "it opens for its channel only");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Sealer {
     current: Key,

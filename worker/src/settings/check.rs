@@ -11,6 +11,14 @@ pub const SCHEDULE_FORMS: &str = "a cron pattern of six fields (second minute ho
                                   weekday) that fires at some time, such as \"0 */30 * * * *\"";
 
 /// Accepts a cron pattern if the cleanup job's scheduler will, and if it ever fires.
+///
+/// ```
+/// use worker::settings::parse_schedule;
+///
+/// assert!(parse_schedule("0 */30 * * * *").is_some());
+/// assert!(parse_schedule("*/30 * * * *").is_none(), "five fields lack the seconds");
+/// assert!(parse_schedule("0 0 0 30 2 *").is_none(), "the 30th of February never comes");
+/// ```
 pub fn parse_schedule(text: &str) -> Option<String> {
     // The same options as tokio-cron-scheduler's, but for years, which it would take as well.
     let cron = CronParser::builder()

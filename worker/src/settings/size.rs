@@ -20,6 +20,14 @@ const UNITS: [(&str, u64); 9] = [
 /// Reads a whole number of bytes with its unit, in any letter case.
 ///
 /// `None` for anything else, and for more bytes than a database's signed integer can hold.
+///
+/// ```
+/// use worker::settings::parse_size;
+///
+/// assert_eq!(parse_size("1 GB"), Some(1_000_000_000));
+/// assert_eq!(parse_size("64kib"), Some(65_536));
+/// assert_eq!(parse_size("64"), None, "bytes of what?");
+/// ```
 pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let (count, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);

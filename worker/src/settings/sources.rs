@@ -9,6 +9,24 @@ use std::path::{Path, PathBuf};
 pub const DEFAULT_FILE: &str = "punctual.toml";
 
 /// What [`Settings::load`](super::Settings::load) reads: weakest layer first, all of it values.
+///
+/// ```
+/// use worker::settings::{Settings, Sources};
+///
+/// let sources = Sources {
+///     file: Some(("punctual.toml".into(), "lease = \"90s\"".into())),
+///     environment: vec![("PUNCTUAL_CONCURRENCY".into(), "20".into())],
+///     ..Sources::default()
+/// };
+/// let settings = Settings::load(&sources.with_flag("log_format", "json"))?;
+/// assert_eq!(settings.lease.as_secs(), 90);
+/// assert_eq!(settings.origin("concurrency").to_string(), "environment PUNCTUAL_CONCURRENCY");
+///
+/// // A lease that its heartbeats could not keep is refused, naming both settings.
+/// let short = Settings::load(&Sources::default().with_flag("lease", "20s")).unwrap_err();
+/// assert!(short.to_string().contains("heartbeat_interval = 15s"));
+/// # Ok::<(), worker::settings::SettingsError>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Sources {
     /// The settings file: its path, for messages, and its text.

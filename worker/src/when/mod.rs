@@ -33,6 +33,20 @@ pub struct When {
 
 /// Reads a time. `zone` is an IANA name; only local times need one. Times more than a minute before
 /// `now` need `allow_past`.
+///
+/// ```
+/// use chrono::{TimeZone, Utc};
+/// use worker::when::parse_when;
+///
+/// let now = Utc.with_ymd_and_hms(2026, 12, 1, 9, 0, 0).unwrap();
+/// let evening = parse_when("2026-12-24 18:00", Some("Europe/Berlin"), now, false)?;
+/// assert_eq!(evening.at.to_rfc3339(), "2026-12-24T17:00:00+00:00");
+///
+/// // A local time without a zone is not guessed, nor one that a change of the clock leaves out.
+/// assert!(parse_when("2026-12-24 18:00", None, now, false).is_err());
+/// assert!(parse_when("2027-03-28 02:30", Some("Europe/Berlin"), now, false).is_err());
+/// # Ok::<(), worker::when::WhenError>(())
+/// ```
 pub fn parse_when(
     text: &str,
     zone: Option<&str>,

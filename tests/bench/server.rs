@@ -128,13 +128,19 @@ impl Server {
 
 impl Own {
     fn restart(&mut self) -> Result<()> {
+        self.order("stop", "stopped")?;
+        self.order("start", "started")
+    }
+
+    /// Gives the script an order and waits for its answer.
+    fn order(&mut self, order: &str, answer: &str) -> Result<()> {
         let stdin = self.stdin.as_mut().context("stdin is piped")?;
-        writeln!(stdin, "restart")?;
+        writeln!(stdin, "{order}")?;
         let mut line = String::new();
         self.stdout.read_line(&mut line)?;
-        match line.trim() {
-            "restarted" => Ok(()),
-            other => bail!("the throw-away PostgreSQL did not restart: {other}"),
+        match line.trim() == answer {
+            true => Ok(()),
+            false => bail!("the throw-away PostgreSQL did not {order}: {}", line.trim()),
         }
     }
 }

@@ -208,6 +208,9 @@ impl Engine {
             mark: (channel.claim_can_be_mark() && !probe).then(|| channel.replay()),
             probe,
         };
+        if !self.may_claim() {
+            return Ok(Served::Later);
+        }
         let asked = Instant::now();
         let claims = self.locks.claim(batch).await?;
         metric::acquired_in(asked.elapsed());
@@ -243,7 +246,7 @@ impl Engine {
             .and_then(|most| u32::try_from(most).ok())
             .unwrap_or(settings.concurrency);
         let room = bulkhead.saturating_sub(in_flight).min(share);
-        if room == 0 || !self.may_claim() {
+        if room == 0 {
             return Ok(Quota::None);
         }
         let failures = u32::try_from(row.consecutive_failures).unwrap_or_default();
@@ -271,7 +274,7 @@ impl Engine {
     async fn serve_looks(self: &Arc<Self>, rounds: &mut Rounds) -> Result<Duration, DbErr> {
         let limit = self.free_slots().min(LOOKS_AT_ONCE);
         let soon = rounds.looked_at.is_some_and(|at| at.elapsed() < LOOK_EVERY);
-        if soon || limit == 0 || !self.may_claim() {
+        if soon || limit == 0 {
             return Ok(LOOK_EVERY);
         }
         rounds.looked_at = Some(Instant::now());
@@ -279,6 +282,9 @@ impl Engine {
         match self.locks.next_look().await? {
             Some(wait) if wait.is_zero() => {}
             wait => return Ok(wait.map_or(never, |wait| wait.max(LOOK_EVERY))),
+        }
+        if !self.may_claim() {
+            return Ok(LOOK_EVERY);
         }
         let claims = self.locks.claim_looks(limit, self.settings().lease).await?;
         if claims.is_empty() {

@@ -21,7 +21,7 @@ pub mod deviantart;
 pub mod sandbox;
 pub mod webhook;
 
-pub use channel::{ChannelConfig, ConfigError, Credentials, Registry};
+pub use channel::{ChannelConfig, ConfigError, Credentials, Registry, masked_url};
 pub use http::{Answer, HttpClient, HttpError, HttpOptions};
 
 pub use contract::{

@@ -9,7 +9,7 @@ use serde_json::json;
 use std::time::Duration;
 use worker::locks::Batch;
 
-use super::desk::Desk;
+use super::desk::{Desk, words};
 use crate::support::{TestDb, on_both_engines};
 
 on_both_engines!(
@@ -25,23 +25,7 @@ on_both_engines!(
 async fn a_channel_is_added_as_it_was_described(db: TestDb) -> Result<()> {
     let desk = Desk::on(db)?;
     let said = desk
-        .ok(&[
-            "channel",
-            "add",
-            "blog",
-            "--kind",
-            "webhook",
-            "--url",
-            "https://example.org/hook",
-            "--set",
-            "dedupes=true",
-            "--min-interval",
-            "2s",
-            "--max-in-flight",
-            "3",
-            "--lease",
-            "90s",
-        ])
+        .ok(&words("channel add blog --kind webhook --url https://example.org/hook --set dedupes=true --min-interval 2s --max-in-flight 3 --lease 90s"))
         .await?;
     assert!(said.contains("blog") && said.contains("exact"), "{said}");
     let shown = desk.json(&["channel", "show", "blog", "--json"]).await?;
@@ -72,7 +56,14 @@ async fn bad_channels_are_refused_and_leave_nothing(db: TestDb) -> Result<()> {
     };
     desk.refused(3, &add("blog", &[]), &["\"blog\"", "already"])
         .await?;
-    for (arguments, words) in [
+    // No key is made for it either.
+    std::fs::write(
+        desk.path().join("secret"),
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    )?;
+    let signed = add("blog", &["--credential", "secret=@secret"]);
+    desk.refused(3, &signed, &["\"blog\"", "already"]).await?;
+    for (arguments, told) in [
         (add("", &[]), vec!["\"\"", "100 characters"]),
         (add(" x", &[]), vec!["\" x\"", "spaces"]),
         (
@@ -83,7 +74,10 @@ async fn bad_channels_are_refused_and_leave_nothing(db: TestDb) -> Result<()> {
             add("x", &["--set", "dedupes=maybe"]),
             vec!["`dedupes`", "true or false", "maybe"],
         ),
-        (add("x", &["--set", "dedupes"]), vec!["--set", "key=value"]),
+        (
+            add("x", &["--set", "dedupes"]),
+            vec!["--set", "\"dedupes\"", "key=value"],
+        ),
         (
             add("x", &["--min-interval", "fast"]),
             vec!["--min-interval", "\"fast\"", "90s"],
@@ -113,16 +107,12 @@ async fn bad_channels_are_refused_and_leave_nothing(db: TestDb) -> Result<()> {
             vec!["URL"],
         ),
         (
-            vec![
-                "channel",
-                "add",
-                "x",
-                "--kind",
-                "webhook",
-                "--url",
-                "http://example.org/",
-            ],
+            words("channel add x --kind webhook --url http://example.org/"),
             vec!["https", "allow_http"],
+        ),
+        (
+            words("channel add x --kind webhook --url hooks.example.org/s3cret"),
+            vec!["`hooks.example.org/…`", "https://example.org/hook"],
         ),
         (
             vec!["channel", "add", "x", "--kind", "deviantart"],
@@ -132,10 +122,12 @@ async fn bad_channels_are_refused_and_leave_nothing(db: TestDb) -> Result<()> {
         let finished = desk.run(&arguments).await?;
         assert_eq!(finished.code, Some(2), "{arguments:?}: {finished:?}");
         let last = finished.stderr.lines().next_back().unwrap_or_default();
-        for word in words {
+        for word in told {
             assert!(finished.stderr.contains(word), "{word:?} is not in {last}");
         }
-        assert!(!finished.stderr.contains("hunter2"), "{finished:?}");
+        for secret in ["hunter2", "s3cret"] {
+            assert!(!finished.stderr.contains(secret), "{finished:?}");
+        }
     }
     let none = desk.run(&add("x", &["--max-in-flight", "0"])).await?;
     assert_eq!(none.code, Some(2), "{none:?}");
@@ -162,15 +154,9 @@ async fn a_test_calls_the_platform_and_publishes_nothing(db: TestDb) -> Result<(
     desk.refused(4, &["channel", "test", "blgo"], &["\"blgo\"", "\"blog\""])
         .await?;
     drop(sandbox);
-    desk.ok(&[
-        "channel",
-        "add",
-        "dead",
-        "--kind",
-        "webhook",
-        "--url",
-        "http://127.0.0.1:1/",
-    ])
+    desk.ok(&words(
+        "channel add dead --kind webhook --url http://127.0.0.1:1/",
+    ))
     .await?;
     desk.refused(1, &["channel", "test", "dead"], &["dead", "refused"])
         .await?;
@@ -277,17 +263,7 @@ async fn a_channel_with_work_left_is_not_removed(db: TestDb) -> Result<()> {
 
 async fn a_channel_goes_with_its_history_only_if_told_and_its_keys_stay(db: TestDb) -> Result<()> {
     let desk = Desk::with_blog(db).await?;
-    let keyed = [
-        "schedule",
-        "--channel",
-        "blog",
-        "--at",
-        "in 1h",
-        "--title",
-        "x",
-        "--dedupe-key",
-        "k",
-    ];
+    let keyed = words("schedule --channel blog --at 'in 1h' --title x --dedupe-key k");
     let id = desk.ok(&keyed).await?;
     desk.ok(&["cancel", &id]).await?;
     desk.refused(
@@ -305,15 +281,9 @@ async fn a_channel_goes_with_its_history_only_if_told_and_its_keys_stay(db: Test
     );
     assert_eq!(desk.db()?.count("retired_key").await?, 1);
     // Another channel of that name is another place.
-    desk.ok(&[
-        "channel",
-        "add",
-        "blog",
-        "--kind",
-        "webhook",
-        "--url",
-        "http://127.0.0.1:9/",
-    ])
+    desk.ok(&words(
+        "channel add blog --kind webhook --url http://127.0.0.1:9/",
+    ))
     .await?;
     desk.refused(3, &keyed, &["\"k\"", &id]).await?;
     desk.ok(&["channel", "remove", "blog"]).await?;

@@ -44,15 +44,9 @@ impl Desk {
     /// On a database with the channel `blog`, which nobody answers at.
     pub(crate) async fn with_blog(db: TestDb) -> Result<Self> {
         let desk = Self::on(db)?;
-        desk.ok(&[
-            "channel",
-            "add",
-            "blog",
-            "--kind",
-            "webhook",
-            "--url",
-            "http://127.0.0.1:9/",
-        ])
+        desk.ok(&words(
+            "channel add blog --kind webhook --url http://127.0.0.1:9/",
+        ))
         .await?;
         Ok(desk)
     }
@@ -210,6 +204,18 @@ impl Desk {
         }
         Ok(rows)
     }
+}
+
+/// The words of a command line, as a shell would part them: what stands in single quotes is one.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    for (at, part) in line.split('\'').enumerate() {
+        match at % 2 {
+            0 => words.extend(part.split_whitespace()),
+            _ => words.push(part),
+        }
+    }
+    words
 }
 
 /// Asserts a refusal: the exit code, nothing on stdout, one sentence on stderr with these words.

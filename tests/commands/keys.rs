@@ -4,7 +4,7 @@ use anyhow::Result;
 use entity::channel;
 use sea_orm::EntityTrait;
 
-use super::desk::Desk;
+use super::desk::{Desk, words};
 use crate::support::{Finished, TestDb, on_both_engines};
 
 on_both_engines!(
@@ -52,17 +52,9 @@ const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 async fn with_secret(db: TestDb) -> Result<Desk> {
     let desk = Desk::on(db)?;
     std::fs::write(desk.path().join("secret"), format!("{SECRET}\n"))?;
-    desk.ok(&[
-        "channel",
-        "add",
-        "blog",
-        "--kind",
-        "webhook",
-        "--url",
-        "http://127.0.0.1:9/",
-        "--credential",
-        "secret=@secret",
-    ])
+    desk.ok(&words(
+        "channel add blog --kind webhook --url http://127.0.0.1:9/ --credential secret=@secret",
+    ))
     .await?;
     Ok(desk)
 }
@@ -105,17 +97,9 @@ async fn a_key_from_the_environment_is_rotated_there(db: TestDb) -> Result<()> {
         command.env("PUNCTUAL_KEY", key);
         Finished::of(command).await
     };
-    let add = [
-        "channel",
-        "add",
-        "blog",
-        "--kind",
-        "webhook",
-        "--url",
-        "http://127.0.0.1:9/",
-        "--credential",
-        "secret=@secret",
-    ];
+    let add = words(
+        "channel add blog --kind webhook --url http://127.0.0.1:9/ --credential secret=@secret",
+    );
     assert_eq!(with_key(&old, &add).await?.code, Some(0));
     let alone = with_key(&old, &["key", "rotate"]).await?;
     super::desk::assert_refused(&alone, 2, &["PUNCTUAL_KEY", "NEW,OLD"]);
@@ -125,15 +109,7 @@ async fn a_key_from_the_environment_is_rotated_there(db: TestDb) -> Result<()> {
             .code,
         Some(0)
     );
-    let schedule = [
-        "schedule",
-        "--channel",
-        "blog",
-        "--at",
-        "now",
-        "--title",
-        "x",
-    ];
+    let schedule = words("schedule --channel blog --at now --title x");
     assert_eq!(with_key(&new, &schedule).await?.code, Some(0));
     assert_eq!(with_key(&old, &schedule).await?.code, Some(1));
     assert_eq!(desk.data_files(), [""; 0], "no key file was made");
@@ -147,15 +123,7 @@ async fn a_wrong_key_is_refused_clearly(db: TestDb) -> Result<()> {
         std::fs::read(desk.data_dir().join("key"))?,
     );
     for arguments in [
-        vec![
-            "schedule",
-            "--channel",
-            "blog",
-            "--at",
-            "now",
-            "--title",
-            "x",
-        ],
+        words("schedule --channel blog --at now --title x"),
         vec!["channel", "test", "blog"],
         vec!["key", "rotate"],
     ] {

@@ -5,7 +5,7 @@ use entity::post;
 use sea_orm::{EntityTrait, QueryOrder};
 use serde_json::json;
 
-use super::desk::{Desk, assert_refused};
+use super::desk::{Desk, assert_refused, words};
 use crate::support::{TestDb, on_both_engines};
 
 on_both_engines!(
@@ -52,6 +52,33 @@ async fn a_csv_list_is_scheduled_in_its_order(db: TestDb) -> Result<()> {
     Ok(())
 }
 
+/// What editors and spreadsheets make of a list changes nothing.
+#[tokio::test]
+async fn line_ends_and_blank_lines_do_not_matter() -> Result<()> {
+    let desk = Desk::with_blog(TestDb::sqlite().await?).await?;
+    let object = "{\"channel\":\"blog\",\"at\":\"in 1h\",\"title\":\"x\"}";
+    for (name, text) in [
+        (
+            "a.jsonl",
+            format!("\u{feff}{object}\r\n\r\n{object}\r\n\r\n"),
+        ),
+        ("b.jsonl", format!("{object}\n{object}")),
+        (
+            "c.csv",
+            "channel,at,title\r\n\r\nblog,in 1h,x\r\nblog,in 1h,\"5\"\" disk\"\r\n\r\n".to_owned(),
+        ),
+        (
+            "d.csv",
+            "channel,at,title\nblog,in 1h,5\" disk\nblog,in 1h,y".to_owned(),
+        ),
+    ] {
+        std::fs::write(desk.path().join(name), text)?;
+        let ids = desk.ok(&["schedule", "--from", name]).await?;
+        assert_eq!(ids.lines().count(), 2, "{name}");
+    }
+    Ok(())
+}
+
 async fn a_json_lines_list_is_scheduled_in_its_order(db: TestDb) -> Result<()> {
     let desk = Desk::with_blog(db).await?;
     std::fs::create_dir(desk.path().join("lists"))?;
@@ -62,16 +89,9 @@ async fn a_json_lines_list_is_scheduled_in_its_order(db: TestDb) -> Result<()> {
          {\"at\":\"in 3h\",\"channel\":\"blog\",\"title\":\"Two\",\"priority\":-1,\"body\":null}\n",
     )?;
     let said = desk
-        .json(&[
-            "schedule",
-            "--from",
-            "lists/posts.jsonl",
-            "--channel",
-            "blog",
-            "--at",
-            "in 1h",
-            "--json",
-        ])
+        .json(&words(
+            "schedule --from lists/posts.jsonl --channel blog --at 'in 1h' --json",
+        ))
         .await?;
     assert_eq!(said.as_array().map(Vec::len), Some(2), "{said}");
     let posts = post::Entity::find()
@@ -165,7 +185,7 @@ async fn a_key_that_is_taken_in_the_middle_of_a_list_stops_all_of_it(db: TestDb)
     desk.refused(
         3,
         &arguments,
-        &["posts.jsonl line 3: ", "\"k1\"", "other content"],
+        &["posts.jsonl line 3: ", "\"k1\"", "line 1", "other content"],
     )
     .await?;
     assert_eq!((desk.rows().await?, desk.media_files()), (0, 0));
@@ -201,6 +221,30 @@ async fn what_is_no_list_is_refused_by_name_and_line() -> Result<()> {
         ("d.csv", "channel,at,title\n", vec!["d.csv", "no posts"]),
         ("e.jsonl", "", vec!["e.jsonl", "no posts"]),
         ("f.txt", "x", vec!["f.txt", ".jsonl", ".csv"]),
+        (
+            "quote.csv",
+            "channel,at,title\nblog,now,x\nblog,now,\"y\nblog,now,z\n",
+            vec!["quote.csv line 3: ", "quote", "closed"],
+        ),
+        (
+            "semicolons.csv",
+            "channel;at;title\nblog;now;x\n",
+            vec![
+                "semicolons.csv line 1: ",
+                "\"channel;at;title\"",
+                "dedupeKey",
+            ],
+        ),
+        (
+            "array.jsonl",
+            "[{\"channel\":\"blog\"}]\n",
+            vec!["array.jsonl line 1: ", "one JSON object"],
+        ),
+        (
+            "twice.jsonl",
+            "{\"channel\":\"blog\",\"at\":\"now\",\"title\":\"x\",\"title\":\"y\"}\n",
+            vec!["twice.jsonl line 1: ", "\"title\"", "twice"],
+        ),
     ] {
         std::fs::write(desk.path().join(name), text)?;
         desk.refused(2, &["schedule", "--from", name], &words)
@@ -218,6 +262,21 @@ async fn what_is_no_list_is_refused_by_name_and_line() -> Result<()> {
     .await?;
     desk.refused(2, &["schedule", "--from", "nope.csv"], &["nope.csv"])
         .await?;
+    Ok(())
+}
+
+/// A list can hold what no command line can.
+#[tokio::test]
+async fn a_title_or_a_body_without_measure_is_refused() -> Result<()> {
+    let desk = Desk::with_blog(TestDb::sqlite().await?).await?;
+    for (key, bytes, most) in [("title", 10_001, "10000"), ("body", 10_000_001, "10000000")] {
+        let post = json!({"channel": "blog", "at": "now", key: "x".repeat(bytes)});
+        std::fs::write(desk.path().join("long.jsonl"), post.to_string())?;
+        let told = ["long.jsonl line 1: ", key, &bytes.to_string(), most];
+        desk.refused(2, &["schedule", "--from", "long.jsonl"], &told)
+            .await?;
+    }
+    assert_eq!(desk.rows().await?, 0);
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use url::Url;
 use worker::channels::ChannelState;
 use worker::database::Database;
 
-use super::desk::{Desk, browser};
+use super::desk::{Desk, browser, words};
 use crate::support::{TestDb, on_both_engines};
 
 on_both_engines!(
@@ -177,15 +177,9 @@ async fn a_refused_login_changes_nothing(db: TestDb) -> Result<()> {
         &["\"soon\""],
     )
     .await?;
-    desk.ok(&[
-        "channel",
-        "add",
-        "blog",
-        "--kind",
-        "webhook",
-        "--url",
-        "http://127.0.0.1:9/",
-    ])
+    desk.ok(&words(
+        "channel add blog --kind webhook --url http://127.0.0.1:9/",
+    ))
     .await?;
     desk.refused(
         2,

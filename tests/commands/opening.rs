@@ -4,8 +4,9 @@ use std::fs;
 
 use anyhow::Result;
 use serde_json::json;
+use tokio::process::Command;
 
-use super::desk::{Desk, assert_refused};
+use super::desk::{Desk, assert_refused, words};
 use crate::support::{Engine, Finished, TestDb, on_both_engines};
 
 const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -17,25 +18,8 @@ fn commands() -> Vec<Vec<&'static str>> {
     vec![
         vec!["list"],
         vec!["show", ID],
-        vec![
-            "schedule",
-            "--channel",
-            "blog",
-            "--at",
-            "now",
-            "--title",
-            "x",
-        ],
-        vec![
-            "schedule",
-            "--channel",
-            "blog",
-            "--at",
-            "now",
-            "--title",
-            "x",
-            "--dry-run",
-        ],
+        words("schedule --channel blog --at now --title x"),
+        words("schedule --channel blog --at now --title x --dry-run"),
         vec!["cancel", ID],
         vec!["reschedule", ID, "--at", "now"],
         vec!["edit", ID, "--title", "x"],
@@ -78,15 +62,7 @@ async fn without_a_database_commands_say_so_and_create_nothing() -> Result<()> {
 #[tokio::test]
 async fn adding_a_channel_makes_the_embedded_database() -> Result<()> {
     let desk = Desk::embedded()?;
-    let add = [
-        "channel",
-        "add",
-        "blog",
-        "--kind",
-        "webhook",
-        "--url",
-        "http://127.0.0.1:9/",
-    ];
+    let add = words("channel add blog --kind webhook --url http://127.0.0.1:9/");
     desk.refused(2, &[&add[..], &["--set", "x=1"]].concat(), &["`x`"])
         .await?;
     assert_eq!(
@@ -135,15 +111,7 @@ async fn an_embedded_database_that_is_behind_is_migrated_by_writing_and_not_by_r
 #[tokio::test]
 async fn a_server_with_a_stale_schema_is_refused_with_what_to_run() -> Result<()> {
     let desk = Desk::on(TestDb::empty(Engine::Postgres).await?)?;
-    let add = vec![
-        "channel",
-        "add",
-        "x",
-        "--kind",
-        "webhook",
-        "--url",
-        "http://127.0.0.1:9/",
-    ];
+    let add = words("channel add x --kind webhook --url http://127.0.0.1:9/");
     for command in commands().into_iter().chain([add]) {
         desk.refused(1, &command, &["schema", "behind", "migration up"])
             .await?;
@@ -212,21 +180,80 @@ async fn a_database_that_is_none_is_refused() -> Result<()> {
 async fn a_folder_that_cannot_be_written_is_refused() -> Result<()> {
     let desk = Desk::embedded()?;
     fs::write(desk.path().join("file"), "")?;
-    let add = [
-        "channel",
-        "add",
-        "x",
-        "--kind",
-        "webhook",
-        "--url",
-        "http://127.0.0.1:9/",
-    ];
+    let add = words("channel add x --kind webhook --url http://127.0.0.1:9/");
     for folder in ["file/data", "/proc/punctual/data"] {
         let arguments = [&add[..], &["--data-dir", folder]].concat();
         desk.refused(1, &arguments, &[folder, "data folder"])
             .await?;
     }
     assert_eq!(fs::read_dir(desk.path())?.count(), 1);
+    Ok(())
+}
+
+/// A file that can only be read is good for reading.
+#[tokio::test]
+async fn a_database_that_cannot_be_written_is_refused_by_name() -> Result<()> {
+    let desk = Desk::with_blog(TestDb::sqlite().await?).await?;
+    let read_only = format!(
+        "{}?mode=ro",
+        desk.db()?.url().split('?').next().unwrap_or("")
+    );
+    let on_it = async |line: &str| {
+        let mut command = desk.command(&words(line));
+        command.env("PUNCTUAL_DATABASE_URL", &read_only);
+        Finished::of(command).await
+    };
+    let listed = on_it("channel list").await?;
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    for line in [
+        "schedule --channel blog --at now --title x",
+        "channel pause blog",
+        "run --http-addr off",
+    ] {
+        let finished = on_it(line).await?;
+        assert_refused(&finished, 1, &[&read_only, "readonly", "writable"]);
+    }
+    assert_eq!(desk.rows().await?, 0);
+    Ok(())
+}
+
+/// A command that may write no file longer than this many blocks, as on a full disk.
+fn on_full_disk(command: &Command, blocks: u32) -> Command {
+    let command = command.as_std();
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", &script, "sh"])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(std::process::Stdio::null());
+    if let Some(folder) = command.get_current_dir() {
+        limited.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_and_nothing_is_left_behind() -> Result<()> {
+    let desk = Desk::embedded()?;
+    let add = words("channel add blog --kind webhook --url http://127.0.0.1:9/");
+    let finished = Finished::of(on_full_disk(&desk.command(&add), 0)).await?;
+    assert_refused(&finished, 1, &["data/punctual.db"]);
+    assert_eq!(fs::read_dir(desk.path())?.count(), 0);
+
+    desk.ok(&add).await?;
+    fs::write(desk.path().join("picture.png"), vec![0; 3_000_000])?;
+    let schedule = words("schedule --channel blog --at now --title x --file picture.png");
+    let finished = Finished::of(on_full_disk(&desk.command(&schedule), 2_000)).await?;
+    assert_refused(&finished, 1, &["media"]);
+    assert_eq!(desk.data_files(), ["punctual.db"]);
+    assert_eq!(desk.json(&["list", "--json"]).await?, json!([]));
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use uuid::Uuid;
 
-use super::desk::Desk;
+use super::desk::{Desk, words};
 use crate::support::{TestDb, on_both_engines};
 
 on_both_engines!(
@@ -63,27 +63,13 @@ async fn a_list_has_the_keys_that_scripts_rely_on(db: TestDb) -> Result<()> {
 
 async fn a_list_can_be_narrowed(db: TestDb) -> Result<()> {
     let desk = Desk::with_blog(db).await?;
-    desk.ok(&[
-        "channel",
-        "add",
-        "other",
-        "--kind",
-        "webhook",
-        "--url",
-        "http://127.0.0.1:9/",
-    ])
+    desk.ok(&words(
+        "channel add other --kind webhook --url http://127.0.0.1:9/",
+    ))
     .await?;
     let (a, b) = (desk.schedule("a").await?, desk.schedule("b").await?);
-    desk.ok(&[
-        "schedule",
-        "--channel",
-        "other",
-        "--at",
-        "in 1h",
-        "--title",
-        "c",
-    ])
-    .await?;
+    desk.ok(&words("schedule --channel other --at 'in 1h' --title c"))
+        .await?;
     desk.ok(&["cancel", &a.to_string()]).await?;
     let ids = |list: Value| -> Vec<Uuid> {
         let of = |row: &Value| row["id"].as_str().and_then(|id| id.parse().ok());
@@ -98,16 +84,9 @@ async fn a_list_can_be_narrowed(db: TestDb) -> Result<()> {
         .await?;
     assert_eq!(ids(canceled), [a]);
     let blog = desk
-        .json(&[
-            "list",
-            "--channel",
-            "blog",
-            "--status",
-            "canceled",
-            "--status",
-            "scheduled",
-            "--json",
-        ])
+        .json(&words(
+            "list --channel blog --status canceled --status scheduled --json",
+        ))
         .await?;
     assert_eq!(ids(blog), [b, a], "the newest first");
     let one = desk

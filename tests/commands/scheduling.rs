@@ -7,7 +7,7 @@ use sea_orm::EntityTrait;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::desk::Desk;
+use super::desk::{Desk, words};
 use crate::support::{TestDb, on_both_engines};
 
 on_both_engines!(
@@ -28,27 +28,7 @@ async fn a_post_is_stored_as_it_was_given(db: TestDb) -> Result<()> {
     std::fs::write(desk.path().join("body.txt"), "Grüße\n")?;
     std::fs::write(desk.path().join("card.png"), "not really")?;
     let id: Uuid = desk
-        .ok(&[
-            "schedule",
-            "--channel",
-            "blog",
-            "--at",
-            "2090-05-01T09:00:00+02:00",
-            "--title",
-            "Hi",
-            "--body-file",
-            "body.txt",
-            "--tag",
-            "#snow",
-            "--tag",
-            "ice",
-            "--file",
-            "card.png",
-            "--set",
-            "mood=12",
-            "--priority",
-            "-1",
-        ])
+        .ok(&words("schedule --channel blog --at 2090-05-01T09:00:00+02:00 --title Hi --body-file body.txt --tag #snow --tag ice --file card.png --set mood=12 --priority -1"))
         .await?
         .parse()?;
     let row = desk.row(id).await?;
@@ -77,17 +57,9 @@ async fn a_post_is_stored_as_it_was_given(db: TestDb) -> Result<()> {
 async fn a_local_time_is_stored_with_its_zone(db: TestDb) -> Result<()> {
     let desk = Desk::with_blog(db).await?;
     let id: Uuid = desk
-        .ok(&[
-            "schedule",
-            "--channel",
-            "blog",
-            "--at",
-            "2090-07-01 09:00",
-            "--tz",
-            "Europe/Berlin",
-            "--title",
-            "x",
-        ])
+        .ok(&words(
+            "schedule --channel blog --at '2090-07-01 09:00' --tz Europe/Berlin --title x",
+        ))
         .await?
         .parse()?;
     let row = desk.row(id).await?;
@@ -138,15 +110,7 @@ async fn times_that_make_no_sense_are_refused(db: TestDb) -> Result<()> {
         ];
         desk.refused(2, &arguments, &words).await?;
     }
-    let without_zone = [
-        "schedule",
-        "--channel",
-        "blog",
-        "--at",
-        "2090-07-01 09:00",
-        "--title",
-        "x",
-    ];
+    let without_zone = words("schedule --channel blog --at '2090-07-01 09:00' --title x");
     desk.refused(2, &without_zone, &["--tz"]).await?;
     assert_eq!(desk.rows().await?, 0);
     Ok(())
@@ -156,16 +120,9 @@ async fn times_that_make_no_sense_are_refused(db: TestDb) -> Result<()> {
 async fn a_past_time_that_is_allowed_is_due_now(db: TestDb) -> Result<()> {
     let desk = Desk::with_blog(db).await?;
     let id: Uuid = desk
-        .ok(&[
-            "schedule",
-            "--channel",
-            "blog",
-            "--at",
-            "2020-01-01T00:00:00Z",
-            "--title",
-            "x",
-            "--allow-past",
-        ])
+        .ok(&words(
+            "schedule --channel blog --at 2020-01-01T00:00:00Z --title x --allow-past",
+        ))
         .await?
         .parse()?;
     let row = desk.row(id).await?;
@@ -181,20 +138,8 @@ async fn a_past_time_that_is_allowed_is_due_now(db: TestDb) -> Result<()> {
 async fn a_dry_run_writes_nothing(db: TestDb) -> Result<()> {
     let desk = Desk::with_blog(db).await?;
     std::fs::write(desk.path().join("a.png"), "a")?;
-    let one = [
-        "schedule",
-        "--channel",
-        "blog",
-        "--at",
-        "now",
-        "--title",
-        "x",
-        "--file",
-        "a.png",
-        "--dedupe-key",
-        "k",
-        "--dry-run",
-    ];
+    let one =
+        words("schedule --channel blog --at now --title x --file a.png --dedupe-key k --dry-run");
     let said = desk.ok(&one).await?;
     assert!(said.contains("1 publication would be scheduled"), "{said}");
     let said = desk.json(&[&one[..], &["--json"]].concat()).await?;
@@ -202,18 +147,7 @@ async fn a_dry_run_writes_nothing(db: TestDb) -> Result<()> {
         (&said["id"], &said["guarantee"]),
         (&json!(null), &json!("at_most_once"))
     );
-    let missing = [
-        "schedule",
-        "--channel",
-        "blog",
-        "--at",
-        "now",
-        "--title",
-        "x",
-        "--file",
-        "b.png",
-        "--dry-run",
-    ];
+    let missing = words("schedule --channel blog --at now --title x --file b.png --dry-run");
     desk.refused(2, &missing, &["b.png"]).await?;
     assert_eq!((desk.rows().await?, desk.media_files()), (0, 0));
     Ok(())
@@ -272,17 +206,7 @@ async fn the_same_key_with_other_content_is_a_conflict(db: TestDb) -> Result<()>
 /// A key is unique whoever asks at the same moment: all are told the same id.
 async fn one_key_for_many_callers_makes_one_publication(db: TestDb) -> Result<()> {
     let desk = Desk::with_blog(db).await?;
-    let arguments = [
-        "schedule",
-        "--channel",
-        "blog",
-        "--at",
-        "in 1h",
-        "--title",
-        "x",
-        "--dedupe-key",
-        "k",
-    ];
+    let arguments = words("schedule --channel blog --at 'in 1h' --title x --dedupe-key k");
     let callers = (0..6).map(|_| desk.ok(&arguments));
     let ids = futures::future::try_join_all(callers).await?;
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
@@ -297,24 +221,9 @@ async fn each_makes_one_publication_per_file(db: TestDb) -> Result<()> {
     for name in ["a.png", "b.png", "c.png"] {
         std::fs::write(desk.path().join(name), name)?;
     }
-    let arguments = [
-        "schedule",
-        "--channel",
-        "blog",
-        "--at",
-        "in 1h",
-        "--title",
-        "x",
-        "--file",
-        "a.png",
-        "--file",
-        "b.png",
-        "--file",
-        "c.png",
-        "--each",
-        "--dedupe-key",
-        "k",
-    ];
+    let arguments = words(
+        "schedule --channel blog --at 'in 1h' --title x --file a.png --file b.png --file c.png --each --dedupe-key k",
+    );
     let ids = desk.ok(&arguments).await?;
     assert_eq!(ids.lines().count(), 3, "{ids}");
     for (id, key) in ids.lines().zip(["k#1", "k#2", "k#3"]) {

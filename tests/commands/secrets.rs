@@ -1,14 +1,18 @@
 //! Secrets stay where they belong (CHAN-4).
 
+use std::collections::BTreeMap;
 use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use api_client::sandbox::Sandbox;
+use api_client::sandbox::{Action, Fault, Route, Sandbox};
+use entity::Status;
 use sea_orm::EntityTrait;
+use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use super::desk::Desk;
-use crate::support::{Finished, TestDb, on_both_engines};
+use super::desk::{Desk, words};
+use crate::support::{Finished, RealWorker, TestDb, on_both_engines};
 
 const SECRET: &str = "whsec_c2VjcmV0IHRoYXQgbm9ib2R5IG1heSBzZWU=";
 
@@ -16,6 +20,7 @@ on_both_engines!(
     a_credential_is_sealed_and_never_shown,
     a_credential_on_the_command_line_is_warned_about,
     a_running_command_shows_no_secret_in_the_process_list,
+    a_secret_in_an_address_is_never_shown,
 );
 
 fn add<'a>(url: &'a str, credential: &'a str) -> Vec<&'a str> {
@@ -135,5 +140,73 @@ async fn a_running_command_shows_no_secret_in_the_process_list(db: TestDb) -> Re
         "{address}"
     );
     login.kill().await?;
+    Ok(())
+}
+
+/// Many webhooks have their secret in the address. Whoever needs it has it already.
+async fn a_secret_in_an_address_is_never_shown(db: TestDb) -> Result<()> {
+    let sandbox = Sandbox::start("127.0.0.1:0".parse()?).await?;
+    let desk = Desk::on(db)?;
+    let host = sandbox.url().replace("http://", "");
+    let url = format!("http://ann:s3cret-word@{host}/hook/s3cret-path?token=s3cret-token");
+    let lookup = format!("lookup_url=http://{host}/lookup/s3cret-lookup");
+    let mut add_command = words("channel add blog --kind webhook --json");
+    add_command.extend(["--url", &url, "--set", &lookup]);
+    let mut seen = vec![desk.run(&add_command).await?];
+    // A receiver that repeats what it was asked for, as many do.
+    let echo = json!({"message": "Cannot POST /hook/s3cret-path?token=s3cret-token"});
+    sandbox.script(Fault::once(Route::Webhook, Action::json(404, &echo)).always());
+
+    let id = desk.schedule_at("now", "x").await?;
+    let settings = BTreeMap::from([
+        ("database_url".to_owned(), desk.db()?.url().to_owned()),
+        ("data_dir".to_owned(), desk.data_dir().display().to_string()),
+        ("max_attempts".to_owned(), "1".to_owned()),
+    ]);
+    let worker = RealWorker::start(desk.path(), &settings, &["--http-addr", "127.0.0.1:0"]).await?;
+    let over = async {
+        while desk.row(id).await?.status == Status::Scheduled
+            || desk.row(id).await?.status == Status::Publishing
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(Duration::from_secs(30), over).await??;
+    let metrics = worker.get("/metrics").await?.1;
+    let log = worker.log().clone();
+    worker.stop().await?;
+
+    let id = id.to_string();
+    for line in [
+        "channel show blog",
+        "channel show blog --json",
+        "channel list --json",
+        "channel test blog",
+        "status --json",
+        "list --json",
+        "events --json",
+        "events",
+        "channel pause blog",
+    ] {
+        seen.push(desk.run(&words(line)).await?);
+    }
+    seen.push(desk.run(&["show", &id, "--json"]).await?);
+    assert!(
+        seen[1].stdout.contains(&format!("http://{host}/…")),
+        "the host is shown: {:?}",
+        seen[1]
+    );
+    assert!(
+        seen.iter()
+            .any(|output| output.stdout.contains("Cannot POST")),
+        "what went wrong is shown"
+    );
+    for output in &seen {
+        let all = format!("{output:?}");
+        assert!(!all.contains("s3cret"), "{all}");
+    }
+    assert_eq!(log.count("s3cret"), 0, "{:#?}", log.lines());
+    assert!(!metrics.contains("s3cret"), "{metrics}");
     Ok(())
 }

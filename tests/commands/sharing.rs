@@ -6,7 +6,7 @@ use sea_orm::{EntityTrait, IntoActiveModel};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::desk::Desk;
+use super::desk::{Desk, words};
 use crate::support::{TestDb, on_both_engines};
 
 on_both_engines!(an_edit_of_a_shared_post_leaves_the_others_what_they_had);
@@ -16,17 +16,9 @@ async fn an_edit_of_a_shared_post_leaves_the_others_what_they_had(db: TestDb) ->
     let desk = Desk::with_blog(db).await?;
     std::fs::write(desk.path().join("a.png"), "a")?;
     let id: Uuid = desk
-        .ok(&[
-            "schedule",
-            "--channel",
-            "blog",
-            "--at",
-            "in 1h",
-            "--title",
-            "old",
-            "--file",
-            "a.png",
-        ])
+        .ok(&words(
+            "schedule --channel blog --at 'in 1h' --title old --file a.png",
+        ))
         .await?
         .parse()?;
     // An app lets a second publication share the post; it is out already.

@@ -4,8 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::process::Stdio;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 use super::desk::Desk;
@@ -31,7 +34,10 @@ async fn at_terminal(mut command: Command, which: Terminal) -> Result<(Option<i3
         Terminal::Stdout => command.stdout(pair.slave).stderr(Stdio::null()),
         Terminal::Stderr => command.stderr(pair.slave).stdout(Stdio::null()),
     };
-    let mut child = command.env("TERM", "xterm-256color").spawn()?;
+    if !command.as_std().get_envs().any(|(name, _)| name == "TERM") {
+        command.env("TERM", "xterm-256color");
+    }
+    let mut child = command.spawn()?;
     // The command holds the other end until it is dropped.
     drop(command);
     let mut master = File::from(pair.master);
@@ -73,13 +79,39 @@ async fn colour_is_for_terminals_whose_owner_wants_it() -> Result<()> {
     desk.schedule("x").await?;
     let (_, sent) = at_terminal(desk.command(&["list"]), Terminal::Stdout).await?;
     assert!(sent.contains("\u{1b}["), "{sent:?}");
-    let mut plain = desk.command(&["list"]);
-    plain.env("NO_COLOR", "1");
-    let (_, sent) = at_terminal(plain, Terminal::Stdout).await?;
-    assert!(
-        sent.contains("scheduled") && !sent.contains('\u{1b}'),
-        "{sent:?}"
-    );
+    for (variable, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let mut plain = desk.command(&["list"]);
+        plain.env(variable, value);
+        let (_, sent) = at_terminal(plain, Terminal::Stdout).await?;
+        assert!(
+            sent.contains("scheduled") && !sent.contains('\u{1b}'),
+            "{variable}: {sent:?}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_demo_that_is_told_to_stop_leaves_nothing() -> Result<()> {
+    let desk = Desk::embedded()?;
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let temporary = tempfile::TempDir::new()?;
+        let mut demo = desk
+            .command(&["demo"])
+            .env("TMPDIR", temporary.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let out = demo.stdout.take().context("stdout is piped")?;
+        let mut lines = BufReader::new(out).lines();
+        // The headline, and the first post.
+        lines.next_line().await?;
+        lines.next_line().await?;
+        let pid = demo.id().context("it runs")?;
+        kill(Pid::from_raw(i32::try_from(pid)?), signal)?;
+        assert_eq!(demo.wait().await?.code(), Some(1), "{signal}");
+        assert_eq!(std::fs::read_dir(temporary.path())?.count(), 0, "{signal}");
+    }
     Ok(())
 }
 

@@ -46,7 +46,7 @@ impl Stage {
     pub(crate) async fn credentials(&self, id: Uuid) -> Result<Credentials> {
         let row = self.channel(id).await?;
         Ok(open_credentials(
-            Some(&self.sealer),
+            &self.sealer.clone().into(),
             id,
             row.credentials.as_deref(),
         )?)

@@ -6,7 +6,8 @@ mod error;
 mod reader;
 mod registry;
 
-pub(crate) use address::{endpoint, is_loopback};
+pub use address::masked_url;
+pub(crate) use address::{endpoint, is_loopback, secrets_of};
 pub use credentials::Credentials;
 pub use error::ConfigError;
 pub(crate) use reader::{Reader, refuse_unknown};

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::payload::{self, Inlined};
 use super::settings::Settings;
 use super::{judge_commit, judge_look};
-use crate::channel::is_loopback;
+use crate::channel::{is_loopback, secrets_of};
 use crate::http::sensitive_header;
 use crate::redact::Redact;
 use crate::{
@@ -22,6 +22,8 @@ pub struct Webhook {
     http: HttpClient,
     settings: Settings,
     redact: Redact,
+    /// Addresses too: in a receipt they say where the post is, in an error they may be secret.
+    redact_errors: Redact,
 }
 
 impl Webhook {
@@ -29,10 +31,13 @@ impl Webhook {
     pub fn new(config: ChannelConfig) -> Result<Self, ConfigError> {
         let settings = Settings::read(&config)?;
         let redact = Redact::new(config.credentials.iter().map(|(_, secret)| secret));
+        let addresses = [Some(&settings.url), settings.lookup_url.as_ref()];
+        let redact_errors = redact.and(addresses.into_iter().flatten().flat_map(secrets_of));
         Ok(Self {
             http: config.http,
             settings,
             redact,
+            redact_errors,
         })
     }
 
@@ -70,7 +75,7 @@ impl Webhook {
         let verdict = judge_look(&answer);
         verdict
             .map(Some)
-            .map_err(|error| self.redact.and(signature).error(error))
+            .map_err(|error| self.redact_errors.and(signature).error(error))
     }
 }
 
@@ -145,6 +150,7 @@ impl Publisher for Webhook {
             &self.redact.and(signature).answer(answer),
             self.settings.dedupes,
         )
+        .map_err(|error| self.redact_errors.error(error))
     }
 
     async fn reconcile(
@@ -166,7 +172,9 @@ impl Publisher for Webhook {
         let request = self.http.request(Method::HEAD, self.settings.url.clone());
         let answer = self.http.send(request, call).await?;
         if matches!(answer.status, 300..=399 | 410) {
-            return judge_commit(&answer, false).map(|_| String::new());
+            return judge_commit(&answer, false)
+                .map(|_| String::new())
+                .map_err(|error| self.redact_errors.error(error));
         }
         let asked = match self
             .look(&IdempotencyKey::of(Uuid::nil()).to_string(), call)

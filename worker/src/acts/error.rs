@@ -92,7 +92,7 @@ impl ActError {
                 phase: phase.to_value(),
             };
         }
-        if accepted.contains(&row.status) && row.may_be_live() {
+        if accepted.contains(&row.status) && (row.may_be_live() || row.accepted_at.is_some()) {
             return Self::MayBeLive { id };
         }
         let accepted: Vec<String> = accepted.iter().map(ActiveEnum::to_value).collect();

@@ -25,6 +25,7 @@ pub use pause::{Paused, Resumed};
 pub use remove::RemoveError;
 pub use reschedule::NewTime;
 pub use reseal::ResealError;
+pub(crate) use schedule::is_duplicate;
 pub use schedule::{NewPost, NewPublication, ScheduleError, Scheduled};
 
 use crate::database::Database;

@@ -14,7 +14,7 @@ use super::credentials::{CredentialsError, open_credentials};
 use super::tokens::{NoTokens, SealedTokens};
 use crate::database::Database;
 use crate::locks::Replay;
-use crate::seal::Sealer;
+use crate::seal::Keyring;
 
 /// A channel that can be published on.
 #[derive(Clone)]
@@ -89,7 +89,7 @@ pub struct Book {
     db: Database,
     registry: Registry,
     http: HttpClient,
-    sealer: Option<Sealer>,
+    keyring: Keyring,
     opened: Mutex<HashMap<Uuid, Channel>>,
     /// What was said about channels that cannot be opened.
     complaints: Mutex<HashMap<Uuid, String>>,
@@ -97,12 +97,17 @@ pub struct Book {
 
 impl Book {
     /// An empty book.
-    pub fn new(db: Database, registry: Registry, http: HttpClient, sealer: Option<Sealer>) -> Self {
+    pub fn new(
+        db: Database,
+        registry: Registry,
+        http: HttpClient,
+        keyring: impl Into<Keyring>,
+    ) -> Self {
         Self {
             db,
             registry,
             http,
-            sealer,
+            keyring: keyring.into(),
             opened: Mutex::default(),
             complaints: Mutex::default(),
         }
@@ -132,15 +137,18 @@ impl Book {
     }
 
     fn publisher(&self, row: &channel::Model) -> Result<Arc<dyn Publisher>, OpenChannelError> {
-        let credentials =
-            open_credentials(self.sealer.as_ref(), row.id, row.credentials.as_deref())?;
+        let credentials = open_credentials(&self.keyring, row.id, row.credentials.as_deref())?;
         let settings = row
             .settings
             .as_object()
             .cloned()
             .ok_or(OpenChannelError::Settings)?;
-        let token_store: Arc<dyn TokenStore> = match self.sealer.clone() {
-            Some(sealer) => Arc::new(SealedTokens::new(self.db.clone(), sealer, row.id)),
+        let token_store: Arc<dyn TokenStore> = match self.keyring.sealer() {
+            Some(_) => Arc::new(SealedTokens::new(
+                self.db.clone(),
+                self.keyring.clone(),
+                row.id,
+            )),
             None => Arc::new(NoTokens),
         };
         Ok(self.registry.open(ChannelConfig {

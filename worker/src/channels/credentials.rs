@@ -7,7 +7,7 @@ use secrecy::ExposeSecret;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use crate::seal::{OpenError, SealError, Sealer};
+use crate::seal::{Keyring, OpenError, SealError, Sealer};
 
 /// Why credentials cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -43,16 +43,16 @@ pub fn seal_credentials(
 
 /// Opens the credentials of one channel; none were stored if there are none.
 pub fn open_credentials(
-    sealer: Option<&Sealer>,
+    keyring: &Keyring,
     channel_id: Uuid,
     sealed: Option<&[u8]>,
 ) -> Result<Credentials, CredentialsError> {
     let Some(sealed) = sealed else {
         return Ok(Credentials::new());
     };
-    let plain = sealer
-        .ok_or(CredentialsError::NoKey)?
-        .open(channel_id, sealed)?;
+    let plain = keyring
+        .open(channel_id, sealed)
+        .ok_or(CredentialsError::NoKey)??;
     let plain: BTreeMap<String, String> =
         serde_json::from_slice(plain.expose_secret()).map_err(|_| CredentialsError::Unreadable)?;
     Ok(plain.into_iter().collect())

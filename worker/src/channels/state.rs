@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use entity::EventKind;
 use entity::channel::{Column, Entity};
-use entity::{EventKind, event};
 use sea_orm::sea_query::{Expr, ExprTrait, SimpleExpr};
-use sea_orm::{ActiveValue::Set, ColumnTrait, Condition, DbErr, EntityTrait, QueryFilter};
-use serde_json::json;
+use sea_orm::{ColumnTrait, Condition, DbErr, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
 use crate::clock;
 use crate::database::Database;
+use crate::notices::append_channel_event;
 use crate::retry;
 use crate::text::{ERROR_CHARS, clean};
 
@@ -113,16 +113,7 @@ impl ChannelState {
             .rows_affected
             == 1;
         if paused {
-            let row = event::ActiveModel {
-                id: Set(Uuid::now_v7()),
-                channel_id: Set(Some(id)),
-                kind: Set(kind),
-                detail: Set(json!({ "reason": reason })),
-                ..Default::default()
-            };
-            event::Entity::insert(row)
-                .exec_without_returning(&tx)
-                .await?;
+            append_channel_event(&tx, id, kind, reason).await?;
         }
         tx.commit().await?;
         Ok(paused)

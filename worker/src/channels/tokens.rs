@@ -10,12 +10,12 @@ use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
-use super::credentials::{open_credentials, seal_credentials};
+use super::credentials::{CredentialsError, open_credentials, seal_credentials};
 use crate::clock::BootInstant;
 use crate::database::Database;
 use crate::locks::NamedLocks;
 use crate::retry;
-use crate::seal::Sealer;
+use crate::seal::Keyring;
 
 /// How long the refresh lock is held at most: a refresh and its storing fit in amply.
 const LOCK_LENGTH: Duration = Duration::from_secs(90);
@@ -26,16 +26,16 @@ const LOCK_POLL: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub struct SealedTokens {
     db: Database,
-    sealer: Sealer,
+    keyring: Keyring,
     channel_id: Uuid,
 }
 
 impl SealedTokens {
     /// The tokens of the channel `channel_id`.
-    pub fn new(db: Database, sealer: Sealer, channel_id: Uuid) -> Self {
+    pub fn new(db: Database, keyring: impl Into<Keyring>, channel_id: Uuid) -> Self {
         Self {
             db,
-            sealer,
+            keyring: keyring.into(),
             channel_id,
         }
     }
@@ -47,14 +47,47 @@ impl SealedTokens {
             .map_err(failed)?
             .ok_or_else(|| TokenStoreError("the channel was removed".to_owned()))
     }
+
+    /// Stores `tokens` in place of what was read; false if that is no longer there.
+    async fn replace(
+        &self,
+        id: Uuid,
+        version: i64,
+        was: Option<&[u8]>,
+        tokens: &Tokens,
+    ) -> Result<bool, TokenStoreError> {
+        let mut credentials = open_credentials(&self.keyring, id, was).map_err(failed)?;
+        credentials.set_tokens(tokens);
+        let sealer = self.keyring.sealer().ok_or(CredentialsError::NoKey);
+        let sealed = sealer
+            .and_then(|sealer| seal_credentials(&sealer, id, &credentials))
+            .map_err(failed)?;
+        let unchanged = match was {
+            Some(was) => Column::Credentials.eq(was.to_vec()),
+            None => Column::Credentials.is_null(),
+        };
+        let update = Entity::update_many()
+            .col_expr(Column::Credentials, Expr::val(sealed))
+            .col_expr(
+                Column::CredentialsVersion,
+                Expr::col(Column::CredentialsVersion).add(1),
+            )
+            .filter(Column::Id.eq(id))
+            .filter(Column::CredentialsVersion.eq(version))
+            .filter(unchanged);
+        let done = retry::on_contention(|| update.clone().exec(self.db.work()))
+            .await
+            .map_err(failed)?;
+        Ok(done.rows_affected == 1)
+    }
 }
 
 #[async_trait]
 impl TokenStore for SealedTokens {
     async fn load(&self) -> Result<StoredTokens, TokenStoreError> {
         let row = self.row().await?;
-        let credentials = open_credentials(Some(&self.sealer), row.id, row.credentials.as_deref())
-            .map_err(failed)?;
+        let credentials =
+            open_credentials(&self.keyring, row.id, row.credentials.as_deref()).map_err(failed)?;
         Ok(StoredTokens {
             tokens: credentials.tokens(),
             version: row.credentials_version,
@@ -93,24 +126,18 @@ impl TokenStore for SealedTokens {
         version: i64,
         tokens: &Tokens,
     ) -> Result<Option<i64>, TokenStoreError> {
-        let row = self.row().await?;
-        let mut credentials =
-            open_credentials(Some(&self.sealer), row.id, row.credentials.as_deref())
-                .map_err(failed)?;
-        credentials.set_tokens(tokens);
-        let sealed = seal_credentials(&self.sealer, row.id, &credentials).map_err(failed)?;
-        let update = Entity::update_many()
-            .col_expr(Column::Credentials, Expr::val(sealed))
-            .col_expr(
-                Column::CredentialsVersion,
-                Expr::col(Column::CredentialsVersion).add(1),
-            )
-            .filter(Column::Id.eq(row.id))
-            .filter(Column::CredentialsVersion.eq(version));
-        let done = retry::on_contention(|| update.clone().exec(self.db.work()))
-            .await
-            .map_err(failed)?;
-        Ok((done.rows_affected == 1).then_some(version + 1))
+        loop {
+            let row = self.row().await?;
+            if row.credentials_version != version {
+                return Ok(None);
+            }
+            let was = row.credentials.as_deref();
+            if self.replace(row.id, version, was, tokens).await? {
+                return Ok(Some(version + 1));
+            }
+            // Either somebody has newer tokens, which the version tells, or these were sealed with
+            // a new key in between: then they are stored with that one.
+        }
     }
 }
 

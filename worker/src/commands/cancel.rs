@@ -4,7 +4,7 @@ use clap::Args;
 use uuid::Uuid;
 
 use super::store::Store;
-use super::{GlobalFlags, Refusal, SettingFlags, output};
+use super::{GlobalFlags, Refusal, SettingFlags, arguments, output};
 use crate::acts::Acts;
 
 /// Takes back a publication that has not gone out
@@ -16,6 +16,7 @@ Examples:
 A publication that is being published answers \"in progress\" (exit 3) and is left alone.")]
 pub(super) struct CancelArgs {
     /// The publication's id
+    #[arg(value_parser = arguments::id)]
     id: Uuid,
 }
 

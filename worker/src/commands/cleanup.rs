@@ -1,16 +1,16 @@
 //! `punctual cleanup`: the cleanup job, once, counted, or on a schedule.
 
+use std::time::Duration;
+
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::interruption::interruption;
 use super::store::Store;
-use super::{GlobalFlags, Refusal, SettingFlags, output};
+use super::{GlobalFlags, Refusal, SettingFlags, arguments, output};
 use crate::locks::{Locks, Policy, ReclaimError};
 use crate::maintenance::{Cleanup, CleanupError, CleanupReport, Pattern};
 use crate::media::Media;
-use crate::settings::{DURATION_FORMS, parse_duration};
 
 /// Recovers what vanished workers held, releases old locks, prunes what is past its retention
 #[derive(Args, Debug)]
@@ -27,8 +27,8 @@ pub(super) struct CleanupArgs {
     dry_run: bool,
 
     /// Release locks older than this, whoever renews them [default: lock_timeout]
-    #[arg(long, value_name = "DURATION")]
-    older_than: Option<String>,
+    #[arg(long, value_name = "DURATION", value_parser = arguments::duration)]
+    older_than: Option<Duration>,
 
     /// Stay up and run at the ticks of this cron pattern (UTC, with seconds)
     #[arg(long, value_name = "CRON")]
@@ -44,17 +44,6 @@ pub(super) struct CleanupArgs {
 
 pub(super) async fn run(globals: GlobalFlags, args: CleanupArgs) -> Result<(), Refusal> {
     let settings = globals.settings(&args.settings)?;
-    let older_than = args
-        .older_than
-        .as_deref()
-        .map(|text| {
-            parse_duration(text).ok_or_else(|| {
-                Refusal::Input(format!(
-                    "--older-than {text:?} is not accepted; it takes {DURATION_FORMS}"
-                ))
-            })
-        })
-        .transpose()?;
     let pattern: Option<Pattern> = args
         .schedule
         .as_deref()
@@ -73,7 +62,7 @@ pub(super) async fn run(globals: GlobalFlags, args: CleanupArgs) -> Result<(), R
     );
     let media = Media::in_folder(&store.settings.data_dir);
     let mut cleanup = Cleanup::new(locks, media, &store.settings);
-    if let Some(older_than) = older_than {
+    if let Some(older_than) = args.older_than {
         cleanup = cleanup.older_than(older_than);
     }
     let done = clean(&cleanup, pattern, &args).await;
@@ -86,7 +75,8 @@ async fn clean(
     pattern: Option<Pattern>,
     args: &CleanupArgs,
 ) -> Result<(), Refusal> {
-    let stop = stop_on_signals()?;
+    // It ends between two short transactions when it is asked to.
+    let stop = interruption()?;
     if let Some(pattern) = pattern {
         return cleanup
             .run_scheduled(pattern, stop)
@@ -99,21 +89,6 @@ async fn clean(
         cleanup.run(&stop).await
     };
     print(&report.map_err(refused)?, args)
-}
-
-/// Ends between two short transactions when it is asked to.
-fn stop_on_signals() -> Result<CancellationToken, Refusal> {
-    let stop = CancellationToken::new();
-    for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
-        let mut signals = signal(kind)
-            .map_err(|error| Refusal::Failed(format!("signals cannot be watched: {error}")))?;
-        let stop = stop.clone();
-        tokio::spawn(async move {
-            signals.recv().await;
-            stop.cancel();
-        });
-    }
-    Ok(stop)
 }
 
 fn refused(error: CleanupError) -> Refusal {

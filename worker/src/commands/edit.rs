@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 
-use api_client::{Draft, Registry};
+use api_client::Draft;
 use clap::Args;
 use entity::{channel, publication};
 use sea_orm::EntityTrait;
 use uuid::Uuid;
 
-use super::schedule::{check_tags, read_text, refuse_nul};
+use super::interruption::interruption;
+use super::schedule::{check_post, check_tags, read_text};
 use super::store::Store;
-use super::{GlobalFlags, Refusal, SettingFlags, channel as channels, output, pairs};
+use super::{GlobalFlags, Refusal, SettingFlags, arguments, output, pairs};
 use crate::acts::{ActError, Acts, NewPost, StoredFiles, asset_of};
-use crate::channels::Book;
 use crate::media::Media;
 
 /// Changes the post of a publication that has not gone out
@@ -27,6 +27,7 @@ A post that other publications share is copied: they keep what they had.")]
 #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
 pub(super) struct EditArgs {
     /// The publication's id
+    #[arg(value_parser = arguments::id)]
     id: Uuid,
 
     /// A new headline
@@ -95,9 +96,15 @@ async fn edit(store: &Store, args: &EditArgs) -> Result<(), Refusal> {
     let mut files = StoredFiles::new(Media::in_folder(&store.settings.data_dir), limit);
     let written = async {
         if !args.files.is_empty() {
+            let stop = interruption()?;
             new.assets.clear();
             for file in &args.files {
                 new.assets.push(files.store(file).await?);
+                if stop.is_cancelled() {
+                    return Err(Refusal::Failed(
+                        "interrupted; nothing was changed".to_owned(),
+                    ));
+                }
             }
         }
         acts.edit(id, &was, &new).await.map_err(Refusal::from)
@@ -136,7 +143,7 @@ fn changed(was: &NewPost, args: &EditArgs) -> Result<NewPost, Refusal> {
         }
     }
     new.options.extend(pairs::object("--set", &args.options)?);
-    refuse_nul(&new)?;
+    check_post(&new, !new.assets.is_empty() || !args.files.is_empty())?;
     Ok(new)
 }
 
@@ -146,12 +153,7 @@ async fn validate(store: &Store, row: &publication::Model, post: &NewPost) -> Re
         .await?
         .ok_or_else(|| Refusal::Failed(format!("publication {} has lost its channel", row.id)))?;
     let name = channel.name.clone();
-    let book = Book::new(
-        store.db.clone(),
-        Registry::standard(),
-        channels::http()?,
-        store.sealer()?,
-    );
+    let book = store.book()?;
     let draft = Draft {
         publication_id: row.id,
         channel_name: name.clone(),

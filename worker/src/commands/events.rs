@@ -7,7 +7,7 @@ use clap::Args;
 use super::store::Store;
 use super::table::{Table, Tone, plain};
 use super::view::instant;
-use super::{GlobalFlags, Refusal, SettingFlags, output};
+use super::{GlobalFlags, Refusal, SettingFlags, arguments, output};
 use crate::database::Database;
 use crate::notices::{EventFilter, Follow, Notice, list_events};
 
@@ -29,7 +29,13 @@ pub(super) struct EventsArgs {
     follow: bool,
 
     /// The latest so many
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 50,
+        allow_negative_numbers = true,
+        value_parser = arguments::count
+    )]
     limit: u64,
 
     /// Print for programs

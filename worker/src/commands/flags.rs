@@ -8,20 +8,23 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use super::Refusal;
 use crate::settings::{Settings, Sources, known_settings};
 
+/// Where the help lists them: behind what is the command's own.
+const HEADING: &str = "Every command";
+
 /// Flags that every command takes.
 #[derive(Args, Clone, Debug, Default)]
 pub struct GlobalFlags {
     /// Settings file; without it ./punctual.toml is read if it exists
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
     config: Option<PathBuf>,
 
     /// Folder of the embedded database, the key and the media
-    #[arg(long, global = true, value_name = "FOLDER")]
+    #[arg(long, global = true, value_name = "FOLDER", help_heading = HEADING)]
     data_dir: Option<String>,
 
     /// Database to use; a password in it shows in the process list, the environment variable
     /// PUNCTUAL_DATABASE_URL does not
-    #[arg(long, global = true, value_name = "URL", hide_env_values = true)]
+    #[arg(long, global = true, value_name = "URL", help_heading = HEADING)]
     database_url: Option<String>,
 }
 

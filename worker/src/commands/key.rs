@@ -22,9 +22,11 @@ Examples:
   punctual key rotate
 
 The new key is put before the old ones in the key file, and all credentials are sealed again in one
-transaction; interrupted at any instant, everything can still be opened. Workers that run meanwhile
-have to be restarted. Where PUNCTUAL_KEY holds the key, put a new one before the old one in it
-(NEW,OLD) and run this command with it; afterwards the old one can be removed.")]
+transaction; interrupted at any instant, everything can still be opened. Workers that use this key
+file take up the new key by themselves; on other machines, copy the file first.
+
+Where PUNCTUAL_KEY holds the key, put a new one before the old one in it (NEW,OLD), restart the
+workers with it, and run this command with it; afterwards the old one can be removed.")]
 pub(super) struct RotateArgs {}
 
 pub(super) async fn run(globals: GlobalFlags, command: KeyCommand) -> Result<(), Refusal> {
@@ -33,9 +35,10 @@ pub(super) async fn run(globals: GlobalFlags, command: KeyCommand) -> Result<(),
     let rotated = rotate(&store).await;
     store.close().await;
     let (sealer, channels, workers) = rotated?;
-    if workers > 0 {
+    if workers > 0 && key_variable().is_some() {
         output::note(format!(
-            "warning: {workers} workers are running with the old key; restart them"
+            "warning: {workers} workers are running; restart those that do not have the new key in \
+             {KEY_VARIABLE} yet"
         ));
     }
     output::line(format!(

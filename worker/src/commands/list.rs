@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::store::Store;
 use super::table::{Table, Tone, plain};
 use super::view::{PublicationView, instant, status_tone, status_word};
-use super::{GlobalFlags, Refusal, SettingFlags, channel as channels, output};
+use super::{GlobalFlags, Refusal, SettingFlags, arguments, channel as channels, output};
 use crate::database::Database;
 
 /// How many a person is shown without asking for more.
@@ -39,7 +39,12 @@ pub(super) struct ListArgs {
     channel: Option<String>,
 
     /// At most this many [default: 50 in the table, all with --json]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = arguments::count
+    )]
     limit: Option<u64>,
 
     /// Print an array for programs

@@ -1,5 +1,6 @@
 //! The `punctual` command, one file per command.
 
+mod arguments;
 mod cancel;
 mod channel;
 mod cleanup;
@@ -9,6 +10,7 @@ mod demo;
 mod edit;
 mod events;
 mod flags;
+mod interruption;
 mod key;
 mod list;
 mod output;
@@ -23,6 +25,8 @@ mod show;
 mod status;
 mod store;
 mod table;
+mod text_file;
+mod usage;
 mod view;
 
 use std::ffi::OsString;
@@ -82,9 +86,12 @@ pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(told) => {
-            // Help and version are errors to clap, and go to stdout. Nobody to tell is no reason to
-            // fail.
-            let _ = told.print();
+            match usage::sentence(&told) {
+                Some(sentence) => output::note(format!("error: {sentence}")),
+                // Help and version are errors to clap, and go to stdout. Nobody to tell is no
+                // reason to fail.
+                None => drop(told.print()),
+            }
             return ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(2));
         }
     };

@@ -4,15 +4,19 @@ use serde_json::{Map, Value};
 
 use super::Refusal;
 
-/// Splits `key=value`; `flag` names where it was typed. The value is never repeated: it may be
-/// secret.
-pub(super) fn split<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Refusal> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim(), value)),
-        _ => Err(Refusal::Input(format!(
+/// Splits `key=value`; none if there is no key.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let (key, value) = text.split_once('=')?;
+    (!key.trim().is_empty()).then(|| (key.trim(), value))
+}
+
+/// Splits `key=value` where the value is secret: what was typed is never repeated.
+pub(super) fn split_secret<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Refusal> {
+    split(text).ok_or_else(|| {
+        Refusal::Input(format!(
             "{flag} takes key=value, and what was given has no key before an equals sign"
-        ))),
-    }
+        ))
+    })
 }
 
 /// Reads the pairs of a flag into an object. A value that is a JSON object or list is taken as one,
@@ -20,7 +24,11 @@ pub(super) fn split<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str),
 pub(super) fn object(flag: &str, pairs: &[String]) -> Result<Map<String, Value>, Refusal> {
     let mut object = Map::new();
     for pair in pairs {
-        let (key, value) = split(flag, pair)?;
+        let (key, value) = split(pair).ok_or_else(|| {
+            Refusal::Input(format!(
+                "{flag} {pair:?} is not accepted; it takes key=value"
+            ))
+        })?;
         if object.insert(key.to_owned(), typed(value)).is_some() {
             return Err(Refusal::Input(format!("{flag} {key}=… was given twice")));
         }
@@ -57,9 +65,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_without_a_key_is_refused_and_not_repeated() {
+    fn a_secret_without_a_key_is_refused_and_not_repeated() {
         for pair in ["hunter2", "=hunter2", " =hunter2"] {
-            let refusal = object("--credential", &[pair.to_owned()]).err();
+            let refusal = split_secret("--credential", pair).err();
             let text = refusal
                 .map(|refusal| refusal.to_string())
                 .unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Why a command was not carried out, split by exit code.
 
-use sea_orm::DbErr;
+use sea_orm::{DbErr, RuntimeErr, sqlx};
 
 use crate::acts::ActError;
 use crate::channels::{CredentialsError, OpenChannelError};
@@ -55,9 +55,23 @@ impl Refusal {
     }
 }
 
+/// What the database said, without the layers it came through.
+pub(super) fn plainly(error: &DbErr) -> String {
+    let (DbErr::Conn(RuntimeErr::SqlxError(cause))
+    | DbErr::Exec(RuntimeErr::SqlxError(cause))
+    | DbErr::Query(RuntimeErr::SqlxError(cause))) = error
+    else {
+        return error.to_string();
+    };
+    match cause.as_ref() {
+        sqlx::Error::Database(told) => told.message().to_owned(),
+        other => other.to_string(),
+    }
+}
+
 impl From<DbErr> for Refusal {
     fn from(error: DbErr) -> Self {
-        Self::Failed(format!("the database failed: {error}"))
+        Self::Failed(format!("the database failed: {}", plainly(&error)))
     }
 }
 

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::store::Store;
 use super::view::instant;
-use super::{GlobalFlags, Refusal, SettingFlags, output};
+use super::{GlobalFlags, Refusal, SettingFlags, arguments, output};
 use crate::acts::{Acts, NewTime};
 use crate::clock;
 use crate::when::parse_when;
@@ -18,6 +18,7 @@ Examples:
   punctual reschedule 01890a5d-ac96-774b-bcce-b302099a8057 --at '2026-12-24 18:00' --tz Europe/Berlin")]
 pub(super) struct RescheduleArgs {
     /// The publication's id
+    #[arg(value_parser = arguments::id)]
     id: Uuid,
 
     /// When: now, 'in 90m', RFC 3339, or local time with --tz

@@ -1,6 +1,5 @@
 //! `punctual resolve`: a person says what became of an unconfirmed publication.
 
-use api_client::Registry;
 use clap::{ArgGroup, Args};
 use entity::{channel, publication};
 use sea_orm::EntityTrait;
@@ -8,9 +7,9 @@ use url::Url;
 use uuid::Uuid;
 
 use super::store::Store;
-use super::{GlobalFlags, Refusal, SettingFlags, channel as channels, output};
+use super::{GlobalFlags, Refusal, SettingFlags, arguments, output};
 use crate::acts::{ActError, Acts, Looked};
-use crate::channels::{Book, Channel};
+use crate::channels::Channel;
 use crate::locks::{Locks, Policy};
 use std::sync::Arc;
 
@@ -30,6 +29,7 @@ Where it cannot tell, --retry publishes the post again on your word that it is n
 )]
 pub(super) struct ResolveArgs {
     /// The publication's id
+    #[arg(value_parser = arguments::id)]
     id: Uuid,
 
     /// It is live, at this address
@@ -125,12 +125,7 @@ async fn channel_of(store: &Store, id: Uuid) -> Result<Arc<Channel>, Refusal> {
     let row =
         row.ok_or_else(|| Refusal::Failed(format!("publication {id} has lost its channel")))?;
     let name = row.name.clone();
-    let book = Book::new(
-        store.db.clone(),
-        Registry::standard(),
-        channels::http()?,
-        store.sealer()?,
-    );
+    let book = store.book()?;
     book.open(row)
         .map_err(|error| Refusal::Failed(format!("channel {name}: {error}")))
 }

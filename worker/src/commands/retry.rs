@@ -4,7 +4,7 @@ use clap::Args;
 use uuid::Uuid;
 
 use super::store::Store;
-use super::{GlobalFlags, Refusal, SettingFlags, output};
+use super::{GlobalFlags, Refusal, SettingFlags, arguments, output};
 use crate::acts::Acts;
 
 /// Tries a failed or missed publication again, now
@@ -16,6 +16,7 @@ Examples:
 Its attempts start again. An unconfirmed one may be live: `punctual resolve` is for those.")]
 pub(super) struct RetryArgs {
     /// The publication's id
+    #[arg(value_parser = arguments::id)]
     id: Uuid,
 }
 

@@ -19,7 +19,7 @@ use super::{GlobalFlags, Refusal, SettingFlags};
 use crate::database::Database;
 use crate::engine::Worker;
 use crate::http::start_http;
-use crate::seal::Sealer;
+use crate::seal::Keyring;
 use crate::settings::Settings;
 use crate::telemetry;
 
@@ -30,7 +30,7 @@ Examples:
   PUNCTUAL_DATABASE_URL=postgres://punctual@db/punctual punctual run
 
 Signals: SIGTERM or SIGINT finishes what is in flight and ends; a second one ends at once. SIGHUP
-reads the settings again.";
+reads the settings and the sealing key again.";
 
 /// The exit code of a worker that was told twice to stop.
 const STOPPED_AT_ONCE: i32 = 130;
@@ -59,12 +59,12 @@ pub(super) async fn run(globals: GlobalFlags, args: RunArgs) -> Result<(), Refus
     let url = settings.database_url.expose_secret();
     let db = Database::connect(url, settings.database_connections).await?;
     check_leases(&settings, &db).await?;
-    let sealer = Sealer::load_or_create(key_variable().as_deref(), &settings.data_dir)?;
+    let keyring = Keyring::load_or_create(key_variable().as_deref(), &settings.data_dir)?;
 
     let (reloads, current) = watch::channel(Arc::new(settings.clone()));
     let worker = Worker::new(settings.clone(), db.clone(), Registry::standard())
         .following(current)
-        .opening_with(sealer);
+        .opening_with(keyring.clone());
     let id = worker.id();
     let filter = telemetry::filter_of_environment();
     telemetry::start_logging(settings.log_format, filter.as_deref(), Some(id))
@@ -84,7 +84,10 @@ pub(super) async fn run(globals: GlobalFlags, args: RunArgs) -> Result<(), Refus
     // A worker whose output nobody reads publishes all the same.
     let _ = output::line(format!("ready worker={id} http={address}"));
     invite(&db).await?;
-    let reload = async || reload(&globals, &args.settings, &db, &reloads).await;
+    let reload = async || {
+        reload(&globals, &args.settings, &db, &reloads).await;
+        reload_keys(&keyring);
+    };
     started.until(signals.until_stop(reload)).await;
     end.cancel();
     if let Some(http) = http {
@@ -147,6 +150,16 @@ async fn reload(
     fresh.data_dir.clone_from(&old.data_dir);
     info!(?changed, "the settings were reloaded");
     reloads.send_replace(Arc::new(fresh));
+}
+
+/// Reads the key file again. Workers also do that by themselves when a channel turns out to be sealed
+/// with a key they do not have.
+fn reload_keys(keyring: &Keyring) {
+    match keyring.reload() {
+        Ok(true) => info!("the sealing key is another one now"),
+        Ok(false) => {}
+        Err(error) => error!(%error, "the sealing key was not read again"),
+    }
 }
 
 /// The signals a worker obeys.

@@ -11,7 +11,7 @@ use super::table::{Table, Tone, plain};
 use super::view::{
     PostView, PublicationDetail, PublicationView, instant, instant_or_dash, status_word,
 };
-use super::{GlobalFlags, Refusal, SettingFlags, output};
+use super::{GlobalFlags, Refusal, SettingFlags, arguments, output};
 use crate::acts::ActError;
 use crate::database::Database;
 
@@ -23,6 +23,7 @@ Examples:
   punctual show 01890a5d-ac96-774b-bcce-b302099a8057 --json")]
 pub(super) struct ShowArgs {
     /// The publication's id
+    #[arg(value_parser = arguments::id)]
     id: Uuid,
 
     /// Print an object for programs: as in list, with post and attemptHistory

@@ -1,18 +1,22 @@
 //! Opening the database for a command: to read, to change what is there, or to create it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use api_client::Registry;
 use migration::Schema;
-use sea_orm::DbErr;
 use sea_orm::sqlx::postgres::PgConnectOptions;
 use sea_orm::sqlx::sqlite::SqliteConnectOptions;
 use sea_orm::sqlx::{ConnectOptions, Connection};
+use sea_orm::{ConnectionTrait, DbErr};
 use secrecy::ExposeSecret;
 
 use super::Refusal;
+use super::refusal::plainly;
+use crate::channels::Book;
 use crate::database::Database;
+use crate::retry;
 use crate::seal::{KEY_VARIABLE, Sealer};
 use crate::settings::{Settings, create_folder};
 
@@ -34,7 +38,7 @@ impl Store {
         match migration::schema(db.work()).await {
             Ok(Schema::Current) => Ok(Self { settings, db }),
             Ok(other) => Err(stale(&settings, &other)),
-            Err(error) => Err(unusable(&settings, &error)),
+            Err(error) => Err(unusable(&settings, &plainly(&error))),
         }
     }
 
@@ -58,23 +62,25 @@ impl Store {
         } else {
             None
         };
-        let opened = connect(&settings, &creating(&settings, &file)).await;
+        let url = creating(&settings, &file);
+        let opened = connect(&settings, &url).await;
         if opened.is_err() {
-            // Only an empty folder can be removed, and only one that was not there before.
-            let _ = made.map(std::fs::remove_dir);
+            leave_nothing(&file, made.as_deref());
         }
         Self::migrated(settings, opened?).await
     }
 
     async fn migrated(settings: Settings, db: Database) -> Result<Self, Refusal> {
-        let schema = migration::schema(db.work())
-            .await
-            .map_err(|error| unusable(&settings, &error))?;
+        let refused = |error: DbErr| unusable(&settings, &plainly(&error));
+        if settings.is_embedded() {
+            check_writable(&db).await.map_err(refused)?;
+        }
+        let schema = migration::schema(db.work()).await.map_err(refused)?;
         match schema {
             Schema::Current => {}
-            Schema::Stale { .. } if settings.is_embedded() => migration::up(db.work())
-                .await
-                .map_err(|error| unusable(&settings, &error))?,
+            Schema::Stale { .. } if settings.is_embedded() => {
+                migration::up(db.work()).await.map_err(refused)?;
+            }
             other => return Err(stale(&settings, &other)),
         }
         Ok(Self { settings, db })
@@ -86,6 +92,13 @@ impl Store {
             key_variable().as_deref(),
             &self.settings.data_dir,
         )?)
+    }
+
+    /// The channels with their publishers, on the usual kinds.
+    pub(super) fn book(&self) -> Result<Book, Refusal> {
+        let http = super::channel::http()?;
+        let registry = Registry::standard();
+        Ok(Book::new(self.db.clone(), registry, http, self.sealer()?))
     }
 
     /// Ends the connections in order: SQLite removes its side files with the last one.
@@ -104,13 +117,14 @@ pub(super) fn key_variable() -> Option<String> {
 }
 
 async fn connect_existing(settings: &Settings) -> Result<Database, Refusal> {
-    if let Some(file) = sqlite_file(settings)?
-        && !file.exists()
-    {
-        return Err(Refusal::Failed(format!(
-            "there is no database at {} yet; `punctual channel add` makes one",
-            file.display()
-        )));
+    if let Some(file) = sqlite_file(settings)? {
+        let exists = file.try_exists();
+        if !exists.map_err(|error| unusable(settings, &error))? {
+            return Err(Refusal::Failed(format!(
+                "there is no database at {} yet; `punctual channel add` makes one",
+                file.display()
+            )));
+        }
     }
     connect(settings, settings.database_url.expose_secret()).await
 }
@@ -121,7 +135,7 @@ async fn connect(settings: &Settings, url: &str) -> Result<Database, Refusal> {
     }
     Database::connect_command(url, CONNECTIONS)
         .await
-        .map_err(|error| unusable(settings, &error))
+        .map_err(|error| unusable(settings, &plainly(&error)))
 }
 
 /// A pool keeps trying and then reports a time-out; one connection says at once what is wrong.
@@ -146,7 +160,7 @@ fn sqlite_file(settings: &Settings) -> Result<Option<PathBuf>, Refusal> {
 }
 
 /// The URL that also makes the file: a URL which does not say how to open it means "as needed".
-fn creating(settings: &Settings, file: &std::path::Path) -> String {
+fn creating(settings: &Settings, file: &Path) -> String {
     let url = settings.database_url.expose_secret();
     if url.contains("mode=") || file.exists() {
         url.to_owned()
@@ -157,23 +171,51 @@ fn creating(settings: &Settings, file: &std::path::Path) -> String {
     }
 }
 
+/// A file that can only be read is noticed before anything else is done. A transaction alone does
+/// not tell: SQLite begins one on such a file all the same.
+async fn check_writable(db: &Database) -> Result<(), DbErr> {
+    retry::on_contention(|| async {
+        let tx = db.begin().await?;
+        tx.execute_unprepared("CREATE TABLE write_check (id)")
+            .await?;
+        tx.rollback().await
+    })
+    .await
+}
+
+/// Takes back the beginnings of a database that could not be made: an empty file, and the folder if
+/// it was not there before. Whatever holds something is left alone.
+fn leave_nothing(file: &Path, made: Option<&Path>) {
+    if std::fs::metadata(file).is_ok_and(|file| file.len() == 0) {
+        let _ = std::fs::remove_file(file);
+    }
+    let _ = made.map(std::fs::remove_dir);
+}
+
 fn unusable(settings: &Settings, error: &dyn std::fmt::Display) -> Refusal {
+    let mut told = error.to_string();
+    if UNREACHABLE.iter().any(|refused| told.contains(refused)) {
+        told += "; the file and its folder must be readable and writable";
+    }
     Refusal::Failed(format!(
-        "cannot use the database {}: {error}",
+        "cannot use the database {}: {told}",
         settings.database_url_masked()
     ))
 }
+
+/// What SQLite says of files that it may not read or write, which names neither the file nor why.
+const UNREACHABLE: [&str; 2] = ["unable to open database file", "readonly database"];
 
 fn stale(settings: &Settings, schema: &Schema) -> Refusal {
     let database = settings.database_url_masked();
     Refusal::Failed(match schema {
         Schema::Stale { pending } if settings.is_embedded() => format!(
-            "the schema of {database} is behind by {} changes; run `migration up`, or any command \
+            "the schema of {database} is behind ({} to apply); run `migration up`, or any command \
              that writes",
             pending.len()
         ),
         Schema::Stale { pending } => format!(
-            "the schema of {database} is behind by {} changes; run `migration up`",
+            "the schema of {database} is behind ({} to apply); run `migration up`",
             pending.len()
         ),
         Schema::Newer { .. } | Schema::Current => format!(
@@ -181,12 +223,4 @@ fn stale(settings: &Settings, schema: &Schema) -> Refusal {
              version"
         ),
     })
-}
-
-/// Whether the database refused a row because another one has the same unique value.
-pub(super) fn is_duplicate(error: &DbErr) -> bool {
-    matches!(
-        error.sql_err(),
-        Some(sea_orm::SqlErr::UniqueConstraintViolation(_))
-    )
 }

@@ -94,7 +94,8 @@ pub(super) fn plain(text: impl Into<String>) -> (String, Tone) {
 /// Whether stdout is a terminal whose owner has nothing against colour (<https://no-color.org>).
 fn colour_on_stdout() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    io::stdout().is_terminal() && !refused
+    let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    io::stdout().is_terminal() && !refused && !dumb
 }
 
 fn paint(text: &str, tone: Tone, colour: bool) -> String {

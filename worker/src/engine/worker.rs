@@ -26,7 +26,7 @@ use crate::locks::{Locks, Policy};
 use crate::maintenance::keep_cleaning;
 use crate::media::Media;
 use crate::notices::keep_delivering;
-use crate::seal::Sealer;
+use crate::seal::{Keyring, Sealer};
 use crate::settings::Settings;
 use crate::telemetry::{Vitals, metric};
 use crate::workers::Identity;
@@ -55,7 +55,7 @@ pub struct Worker {
     db: Database,
     publishers: Registry,
     http: Option<HttpClient>,
-    sealer: Option<Sealer>,
+    keyring: Keyring,
     identity: Identity,
     vitals: Arc<Vitals>,
     notices: Arc<Notify>,
@@ -71,7 +71,7 @@ impl Worker {
             db,
             publishers,
             http: None,
-            sealer: None,
+            keyring: None::<Sealer>.into(),
             identity: Identity::fresh(),
             vitals,
             notices: Arc::default(),
@@ -85,11 +85,11 @@ impl Worker {
         self
     }
 
-    /// Opens the channels' credentials with `sealer`. Without one, channels that have credentials
+    /// Opens the channels' credentials with these keys. Without any, channels that have credentials
     /// are left to other workers.
     #[must_use]
-    pub fn opening_with(mut self, sealer: Sealer) -> Self {
-        self.sealer = Some(sealer);
+    pub fn opening_with(mut self, keys: impl Into<Keyring>) -> Self {
+        self.keyring = keys.into();
         self
     }
 
@@ -162,7 +162,7 @@ impl Worker {
             settings: self.settings,
             writer: Writer::start(locks.clone(), &holds, tasks),
             locks,
-            book: Book::new(self.db.clone(), self.publishers, http, self.sealer),
+            book: Book::new(self.db.clone(), self.publishers, http, self.keyring),
             state: ChannelState::new(self.db.clone()),
             media: Media::in_folder(&settings.data_dir),
             identity: self.identity,

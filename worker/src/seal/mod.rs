@@ -8,12 +8,14 @@
 mod envelope;
 mod key;
 mod key_file;
+mod keyring;
 
 #[cfg(test)]
 mod tests;
 
 pub use envelope::{OpenError, SealError};
 pub use key::{Key, KeyError, KeyId, parse_keys};
+pub use keyring::Keyring;
 
 use secrecy::SecretSlice;
 use std::path::Path;

@@ -2,7 +2,8 @@
 
 use super::problem::{Problem, SettingsError};
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// The settings file that is read when none is asked for, if it exists.
@@ -56,7 +57,7 @@ impl Sources {
         flags: BTreeMap<String, String>,
     ) -> Result<Self, SettingsError> {
         let path = config.unwrap_or(Path::new(DEFAULT_FILE)).to_path_buf();
-        let file = match std::fs::read_to_string(&path) {
+        let file = match read_bounded(&path) {
             Ok(text) => Some((path, text)),
             Err(error) if error.kind() == ErrorKind::NotFound && config.is_none() => None,
             Err(error) => {
@@ -88,4 +89,18 @@ impl Sources {
         self.flags.insert(setting.to_owned(), value.to_owned());
         self
     }
+}
+
+/// The longest settings file: what is longer is something else, a device perhaps.
+const LONGEST_FILE: u64 = 1 << 20;
+
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?
+        .take(LONGEST_FILE + 1)
+        .read_to_string(&mut text)?;
+    if text.len() as u64 > LONGEST_FILE {
+        return Err(io::Error::other("a settings file has at most 1 MiB"));
+    }
+    Ok(text)
 }

@@ -5,18 +5,18 @@ use std::time::Duration;
 use api_client::{ChannelConfig, Credentials, Publisher};
 use clap::Args;
 use entity::channel;
-use sea_orm::{ActiveValue::Set, EntityTrait};
+use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use uuid::Uuid;
 
 use super::credentials;
 use super::view::{self, ChannelView};
+use crate::acts::is_duplicate;
 use crate::channels::seal_credentials;
-use crate::commands::store::{Store, is_duplicate, key_variable};
-use crate::commands::{GlobalFlags, Refusal, SettingFlags, output, pairs};
+use crate::commands::store::{Store, key_variable};
+use crate::commands::{GlobalFlags, Refusal, SettingFlags, arguments, output, pairs};
 use crate::seal::Sealer;
-use crate::settings::{DURATION_FORMS, Settings, parse_duration};
 
 /// The longest name, so that tables and messages stay readable.
 const LONGEST_NAME: usize = 100;
@@ -56,16 +56,21 @@ pub(in crate::commands) struct AddArgs {
     credentials: Vec<String>,
 
     /// The least time between two posts, over all workers
-    #[arg(long, value_name = "DURATION")]
-    min_interval: Option<String>,
+    #[arg(long, value_name = "DURATION", value_parser = arguments::duration)]
+    min_interval: Option<Duration>,
 
     /// How many of its posts one worker may have in flight
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = arguments::small_count
+    )]
     max_in_flight: Option<i32>,
 
     /// A lease of its own, where the setting does not fit
-    #[arg(long, value_name = "DURATION")]
-    lease: Option<String>,
+    #[arg(long, value_name = "DURATION", value_parser = arguments::duration)]
+    lease: Option<Duration>,
 
     /// Print the channel as JSON
     #[arg(long)]
@@ -77,10 +82,12 @@ pub(super) async fn run(globals: GlobalFlags, args: AddArgs) -> Result<(), Refus
     let settings = globals.settings(&SettingFlags::default())?;
     check_name(&args.name)?;
     let kind_settings = pairs::object("--set", &args.settings)?;
-    let credentials = credentials::read(&args.credentials)?;
+    let (credentials, exposed) = credentials::read(&args.credentials)?;
     let publisher = open(&args, &kind_settings, &credentials)?;
-    let lease = lease(&settings, &args)?;
-    let min_interval = duration("--min-interval", args.min_interval.as_deref())?;
+    if let Some(lease) = args.lease {
+        // BEAT-2: a channel's own lease is held to the same rules as the setting.
+        settings.check_lease(lease, &format!("lease of channel {:?}", args.name))?;
+    }
 
     if credentials.keys().next().is_some() {
         Sealer::load(key_variable().as_deref(), &settings.data_dir)?;
@@ -93,13 +100,14 @@ pub(super) async fn run(globals: GlobalFlags, args: AddArgs) -> Result<(), Refus
         kind: Set(args.kind.clone()),
         base_url: Set(args.url.clone()),
         settings: Set(Value::Object(kind_settings)),
-        lease_ms: Set(lease.map(millis)),
-        min_interval_ms: Set(min_interval.map_or(0, millis)),
+        lease_ms: Set(args.lease.map(millis)),
+        min_interval_ms: Set(args.min_interval.map_or(0, millis)),
         max_in_flight: Set(args.max_in_flight),
         ..Default::default()
     };
     let store = Store::or_create(settings).await?;
     let added = async {
+        refuse_taken(&store, &args.name).await?;
         if credentials.keys().next().is_some() {
             let sealer =
                 Sealer::load_or_create(key_variable().as_deref(), &store.settings.data_dir)?;
@@ -110,7 +118,14 @@ pub(super) async fn run(globals: GlobalFlags, args: AddArgs) -> Result<(), Refus
     }
     .await;
     store.close().await;
-    report(&added?, publisher.as_ref(), args.json)
+    let added = added?;
+    for key in exposed {
+        output::note(format!(
+            "warning: the credential {key} was visible in the process list; \
+             {key}=@FILE or {key}=env:VARIABLE is not"
+        ));
+    }
+    report(&added, publisher.as_ref(), args.json)
 }
 
 fn open(
@@ -127,25 +142,6 @@ fn open(
         token_store: None,
         http: view::http()?,
     })
-}
-
-/// BEAT-2: a channel's own lease is held to the same rules as the setting.
-fn lease(settings: &Settings, args: &AddArgs) -> Result<Option<Duration>, Refusal> {
-    let lease = duration("--lease", args.lease.as_deref())?;
-    if let Some(lease) = lease {
-        settings.check_lease(lease, &format!("lease of channel {:?}", args.name))?;
-    }
-    Ok(lease)
-}
-
-fn duration(flag: &str, text: Option<&str>) -> Result<Option<Duration>, Refusal> {
-    let Some(text) = text else { return Ok(None) };
-    match parse_duration(text) {
-        Some(duration) => Ok(Some(duration)),
-        None => Err(Refusal::Input(format!(
-            "{flag} {text:?} is not accepted; it takes {DURATION_FORMS}"
-        ))),
-    }
 }
 
 fn millis(duration: Duration) -> i64 {
@@ -166,6 +162,21 @@ fn check_name(name: &str) -> Result<(), Refusal> {
     )))
 }
 
+/// Before a key is made for a channel that cannot be added.
+async fn refuse_taken(store: &Store, name: &str) -> Result<(), Refusal> {
+    let taken = channel::Entity::find()
+        .filter(channel::Column::Name.eq(name))
+        .one(store.db.work())
+        .await?;
+    taken.map_or(Ok(()), |_| Err(name_taken(name)))
+}
+
+fn name_taken(name: &str) -> Refusal {
+    Refusal::Conflict(format!(
+        "there is a channel {name:?} already; choose another name, or remove it first"
+    ))
+}
+
 async fn insert(store: &Store, row: channel::ActiveModel) -> Result<channel::Model, Refusal> {
     let name = row.name.clone().unwrap();
     match channel::Entity::insert(row)
@@ -173,9 +184,7 @@ async fn insert(store: &Store, row: channel::ActiveModel) -> Result<channel::Mod
         .await
     {
         Ok(row) => Ok(row),
-        Err(error) if is_duplicate(&error) => Err(Refusal::Conflict(format!(
-            "there is a channel {name:?} already; choose another name, or remove it first"
-        ))),
+        Err(error) if is_duplicate(&error) => Err(name_taken(&name)),
         Err(error) => Err(error.into()),
     }
 }

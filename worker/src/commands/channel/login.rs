@@ -2,22 +2,20 @@
 
 use std::time::Duration;
 
-use api_client::{Call, ChannelConfig, Tokens, deviantart};
+use api_client::{Call, ChannelConfig, TokenStore, Tokens, deviantart};
 use clap::Args;
 use entity::channel;
-use sea_orm::sea_query::{Expr, ExprTrait};
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use tokio::net::TcpListener;
 use url::Url;
 
 use super::redirect::{self, Answer};
 use super::view;
 use crate::acts::{Acts, Resumed};
-use crate::channels::{open_credentials, seal_credentials};
+use crate::channels::{SealedTokens, open_credentials};
 use crate::commands::store::{Store, key_variable};
-use crate::commands::{GlobalFlags, Refusal, SettingFlags, output};
-use crate::seal::Sealer;
-use crate::settings::{DURATION_FORMS, parse_duration, show_duration};
+use crate::commands::{GlobalFlags, Refusal, SettingFlags, arguments, output};
+use crate::seal::Keyring;
+use crate::settings::show_duration;
 
 /// Where the platform sends the person back to. Platforms compare it letter by letter with what is
 /// registered, so it does not change from login to login.
@@ -40,24 +38,18 @@ pub(in crate::commands) struct LoginArgs {
     port: u16,
 
     /// How long to wait for you
-    #[arg(long, default_value = "5m", value_name = "DURATION")]
-    timeout: String,
+    #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = arguments::duration)]
+    timeout: Duration,
 }
 
 pub(super) async fn run(globals: GlobalFlags, args: LoginArgs) -> Result<(), Refusal> {
-    let timeout = parse_duration(&args.timeout).ok_or_else(|| {
-        Refusal::Input(format!(
-            "--timeout {:?} is not accepted; it takes {DURATION_FORMS}",
-            args.timeout
-        ))
-    })?;
     let store = Store::to_change(globals.settings(&SettingFlags::default())?).await?;
-    let done = login(&store, &args, timeout).await;
+    let done = login(&store, &args).await;
     store.close().await;
     done
 }
 
-async fn login(store: &Store, args: &LoginArgs, timeout: Duration) -> Result<(), Refusal> {
+async fn login(store: &Store, args: &LoginArgs) -> Result<(), Refusal> {
     let row = super::find(&store.db, &args.name).await?;
     if row.kind != deviantart::KIND {
         return Err(Refusal::Input(format!(
@@ -65,18 +57,18 @@ async fn login(store: &Store, args: &LoginArgs, timeout: Duration) -> Result<(),
             row.name, row.kind
         )));
     }
-    let sealer = Sealer::load_or_create(key_variable().as_deref(), &store.settings.data_dir)?;
+    let keyring = Keyring::load_or_create(key_variable().as_deref(), &store.settings.data_dir)?;
     let config = ChannelConfig {
         name: row.name.clone(),
         kind: row.kind.clone(),
         base_url: row.base_url.clone(),
         settings: row.settings.as_object().cloned().unwrap_or_default(),
-        credentials: open_credentials(Some(&sealer), row.id, row.credentials.as_deref())?,
+        credentials: open_credentials(&keyring, row.id, row.credentials.as_deref())?,
         token_store: None,
         http: view::http()?,
     };
-    let tokens = ask(store, &config, args.port, timeout).await?;
-    keep(store, &sealer, &row, &tokens).await?;
+    let tokens = ask(store, &config, args.port, args.timeout).await?;
+    keep(store, keyring, &row, &tokens).await?;
     output::line(format!("logged in to {}", row.name))?;
     let acts = Acts::new(store.db.clone());
     match acts.resume_after_login(row.id).await? {
@@ -145,30 +137,16 @@ async fn ask(
 /// of an older login.
 async fn keep(
     store: &Store,
-    sealer: &Sealer,
+    keyring: Keyring,
     row: &channel::Model,
     tokens: &Tokens,
 ) -> Result<(), Refusal> {
+    let stored = SealedTokens::new(store.db.clone(), keyring, row.id);
+    let failed = |error| Refusal::Failed(format!("the login was not stored: {error}"));
     loop {
-        let row = channel::Entity::find_by_id(row.id)
-            .one(store.db.work())
-            .await?
-            .ok_or_else(|| Refusal::NotFound(format!("channel {} was removed", row.name)))?;
-        let mut credentials = open_credentials(Some(sealer), row.id, row.credentials.as_deref())?;
-        credentials.set_tokens(tokens);
-        let sealed = seal_credentials(sealer, row.id, &credentials)?;
-        let version = row.credentials_version;
-        let stored = channel::Entity::update_many()
-            .col_expr(channel::Column::Credentials, Expr::val(sealed))
-            .col_expr(
-                channel::Column::CredentialsVersion,
-                Expr::col(channel::Column::CredentialsVersion).add(1),
-            )
-            .filter(channel::Column::Id.eq(row.id))
-            .filter(channel::Column::CredentialsVersion.eq(version))
-            .exec(store.db.work())
-            .await?;
-        if stored.rows_affected == 1 {
+        let version = stored.load().await.map_err(failed)?.version;
+        let kept = stored.compare_and_set(version, tokens).await;
+        if kept.map_err(failed)?.is_some() {
             return Ok(());
         }
     }

@@ -60,8 +60,8 @@ pub(super) async fn run(globals: GlobalFlags, args: ShowArgs) -> Result<(), Refu
 
 /// The names of a channel's secrets, or why they cannot be told.
 fn credential_names(store: &Store, row: &channel::Model) -> Result<Vec<String>, Refusal> {
-    let sealer = store.sealer()?;
-    let credentials = open_credentials(sealer.as_ref(), row.id, row.credentials.as_deref())?;
+    let keyring = store.sealer()?.into();
+    let credentials = open_credentials(&keyring, row.id, row.credentials.as_deref())?;
     Ok(credentials.keys().map(str::to_owned).collect())
 }
 

@@ -1,11 +1,10 @@
 //! `punctual channel test`.
 
-use api_client::{Call, Registry};
+use api_client::Call;
 use clap::Args;
 use serde_json::json;
 
 use super::view;
-use crate::channels::Book;
 use crate::commands::store::Store;
 use crate::commands::{GlobalFlags, Refusal, SettingFlags, output};
 
@@ -33,12 +32,7 @@ pub(super) async fn run(globals: GlobalFlags, args: TestArgs) -> Result<(), Refu
 
 async fn test(store: &Store, args: &TestArgs) -> Result<(), Refusal> {
     let row = super::find(&store.db, &args.name).await?;
-    let book = Book::new(
-        store.db.clone(),
-        Registry::standard(),
-        view::http()?,
-        store.sealer()?,
-    );
+    let book = store.book()?;
     let channel = book
         .open(row)
         .map_err(|error| Refusal::Failed(format!("channel {}: {error}", args.name)))?;

@@ -3,13 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use api_client::{
-    ChannelConfig, Credentials, Guarantee, HttpClient, HttpOptions, Publisher, Registry,
+    ChannelConfig, Credentials, Guarantee, HttpClient, HttpOptions, Publisher, Registry, masked_url,
 };
 use chrono::{DateTime, Utc};
 use entity::channel;
 use serde::Serialize;
 use serde_json::Value;
-use url::Url;
 use uuid::Uuid;
 
 use crate::channels::NoTokens;
@@ -17,7 +16,7 @@ use crate::commands::Refusal;
 use crate::commands::table::Tone;
 use crate::commands::view::instant;
 
-/// A channel for programs. Credentials are named, never shown.
+/// A channel for programs. Credentials are named, never shown, and of addresses only the host is.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::commands) struct ChannelView {
@@ -46,8 +45,8 @@ impl ChannelView {
             id: row.id,
             name: row.name.clone(),
             kind: row.kind.clone(),
-            url: row.base_url.as_deref().map(shown_url),
-            settings: row.settings.clone(),
+            url: row.base_url.as_deref().map(masked_url),
+            settings: shown_settings(&row.settings),
             has_credentials: row.credentials.is_some(),
             guarantee: guarantee(row).map(|guarantee| guarantee.kind()),
             lease_ms: row.lease_ms,
@@ -113,18 +112,17 @@ pub(in crate::commands) fn http() -> Result<HttpClient, Refusal> {
     Ok(HTTP.get_or_init(|| http).clone())
 }
 
-/// An address without what is often secret in it: password and query.
-fn shown_url(text: &str) -> String {
-    let Ok(mut url) = Url::parse(text) else {
-        return "***".to_owned();
-    };
-    if url.password().is_some() && url.set_password(Some("***")).is_err() {
-        return "***".to_owned();
+/// The settings, with addresses among them as they may be shown.
+fn shown_settings(settings: &Value) -> Value {
+    match settings {
+        Value::String(text) if text.contains("://") => masked_url(text).into(),
+        Value::Object(object) => object
+            .iter()
+            .map(|(key, value)| (key.clone(), shown_settings(value)))
+            .collect(),
+        Value::Array(items) => items.iter().map(shown_settings).collect(),
+        other => other.clone(),
     }
-    if url.query().is_some() {
-        url.set_query(Some("***"));
-    }
-    url.to_string()
 }
 
 /// Whether the channel takes posts at `now`, and how that looks.

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use self::show::Show;
 use self::stage::Stage;
+use super::interruption::interruption;
 use super::{Refusal, output};
 
 /// How many posts are published.
@@ -49,11 +50,12 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Refusal> {
         Some(folder) => folder,
         None => temporary.path().to_path_buf(),
     };
+    // The folder is removed on the way out, which a signal by itself would prevent.
+    let stop = interruption()?;
     let stage = Stage::set(&folder).await?;
     let told = tokio::select! {
         told = play(&stage) => told,
-        // The folder is removed on the way out, which a signal by itself would prevent.
-        _ = tokio::signal::ctrl_c() => Err(Refusal::Failed("interrupted".to_owned())),
+        () = stop.cancelled() => Err(Refusal::Failed("interrupted".to_owned())),
     };
     stage.strike().await;
     output::line(told?)

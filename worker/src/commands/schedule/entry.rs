@@ -1,15 +1,13 @@
 //! One post to schedule, as it was asked for.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::{Place, ScheduleArgs};
-use crate::commands::{Refusal, pairs};
-
-/// The longest text that is read from a file.
-const LONGEST_BODY: u64 = 10_000_000;
+use super::ScheduleArgs;
+use super::place::Place;
+use super::plan::LONGEST_BODY;
+use crate::commands::{Refusal, pairs, text_file};
 
 /// One post to schedule, as it was asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,14 +66,7 @@ pub(super) fn from_args(args: &ScheduleArgs) -> Result<Vec<Entry>, Refusal> {
 
 /// The text of a file.
 pub(in crate::commands) fn read_text(file: &Path) -> Result<String, Refusal> {
-    let unreadable =
-        |why: String| Refusal::Input(format!("cannot read the file {}: {why}", file.display()));
-    let metadata = fs::metadata(file).map_err(|error| unreadable(error.to_string()))?;
-    if !metadata.is_file() {
-        return Err(unreadable("it is not a regular file".to_owned()));
-    }
-    if metadata.len() > LONGEST_BODY {
-        return Err(unreadable("a text may have at most 10 MB".to_owned()));
-    }
-    fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))
+    let text = text_file::text(file, LONGEST_BODY as u64)
+        .map_err(|why| Refusal::Input(format!("cannot read the file {}: {why}", file.display())))?;
+    Ok(text.as_str().to_owned())
 }

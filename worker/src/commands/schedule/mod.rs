@@ -2,6 +2,7 @@
 
 mod entry;
 mod import;
+mod place;
 mod plan;
 mod report;
 
@@ -10,13 +11,16 @@ use std::path::PathBuf;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use tokio_util::sync::CancellationToken;
 
 use self::entry::Entry;
 pub(super) use self::entry::read_text;
 use self::plan::{Plan, Planned};
-pub(super) use self::plan::{check_tags, refuse_nul};
+pub(super) use self::plan::{check_post, check_tags};
+use super::interruption::interruption;
+use super::refusal::plainly;
 use super::store::Store;
-use super::{GlobalFlags, Refusal, SettingFlags, output};
+use super::{GlobalFlags, Refusal, SettingFlags, arguments, output};
 use crate::acts::{Acts, NewPublication, ScheduleError, Scheduled, StoredFiles};
 use crate::media::Media;
 
@@ -80,7 +84,7 @@ pub(super) struct ScheduleArgs {
         long,
         value_name = "N",
         allow_negative_numbers = true,
-        value_parser = clap::value_parser!(i16).range(-1..=1),
+        value_parser = arguments::priority,
         conflicts_with = "from"
     )]
     priority: Option<i16>,
@@ -164,11 +168,21 @@ async fn write(
     bar.set_message("copying files");
     bar.set_position(0);
     let mut requests: Vec<NewPublication> = Vec::with_capacity(rows.len());
+    let stop = match rows.iter().any(|row| !row.files.is_empty()) {
+        true => interruption()?,
+        // Nothing to take back: a signal simply ends it.
+        false => CancellationToken::new(),
+    };
     for row in rows {
         let mut assets = Vec::with_capacity(row.files.len());
         for file in &row.files {
             let stored = files.store(file).await;
             assets.push(stored.map_err(|error| row.place.refuse(error.into()))?);
+            if stop.is_cancelled() {
+                return Err(Refusal::Failed(
+                    "interrupted; nothing was scheduled".to_owned(),
+                ));
+            }
         }
         requests.push(row.request(assets));
         bar.inc(1);
@@ -183,13 +197,20 @@ async fn write(
 fn refused(rows: &[Planned], error: ScheduleError) -> Refusal {
     match &error {
         ScheduleError::KeyTaken { at, .. } => {
-            let refusal = Refusal::Conflict(error.to_string());
-            match rows.get(*at) {
-                Some(row) => row.place.refuse(refusal),
-                None => refusal,
-            }
+            rows[*at].place.refuse(Refusal::Conflict(error.to_string()))
         }
-        ScheduleError::Database(_) => Refusal::Failed(format!("nothing was scheduled: {error}")),
+        ScheduleError::KeyTwice { at, key, first } => {
+            let elsewhere = rows[*first].place.number().map_or_else(
+                || "for another post".to_owned(),
+                |line| format!("on line {line}"),
+            );
+            rows[*at].place.refuse(Refusal::Conflict(format!(
+                "the dedupe key {key:?} is given {elsewhere} too, with other content"
+            )))
+        }
+        ScheduleError::Database(error) => {
+            Refusal::Failed(format!("nothing was scheduled: {}", plainly(error)))
+        }
     }
 }
 
@@ -203,28 +224,6 @@ fn progress(entries: usize) -> ProgressBar {
         bar.set_style(style);
     }
     bar
-}
-
-/// Where an entry was written: nowhere in particular, or in a line of a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place(Option<(PathBuf, u64)>);
-
-impl Place {
-    fn line(list: &std::path::Path, line: u64) -> Self {
-        Self(Some((list.to_path_buf(), line)))
-    }
-
-    /// A refusal that says where. What cannot be found in a list is a fault of the list.
-    fn refuse(&self, refusal: Refusal) -> Refusal {
-        let Some((list, line)) = &self.0 else {
-            return refusal;
-        };
-        let refusal = match refusal {
-            Refusal::NotFound(sentence) => Refusal::Input(sentence),
-            other => other,
-        };
-        refusal.map(|sentence| format!("{} line {line}: {sentence}", list.display()))
-    }
 }
 
 /// Prints the guarantee of a channel where a person watches (TWICE-2).

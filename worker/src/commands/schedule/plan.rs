@@ -1,16 +1,17 @@
 //! Everything that can be checked before anything is written.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use api_client::{AssetRef, Draft, Registry};
+use api_client::{AssetRef, Draft};
 use chrono::{DateTime, Utc};
 use indicatif::ProgressBar;
 use std::sync::Arc;
 use uuid::Uuid;
 
 use super::entry::Entry;
-use super::{Place, hint_guarantee};
+use super::hint_guarantee;
+use super::place::{Place, together};
 use crate::acts::{NewPost, NewPublication, NewTime, asset_of, hash_of};
 use crate::channels::{Book, Channel};
 use crate::clock;
@@ -19,8 +20,10 @@ use crate::commands::channel as channels;
 use crate::commands::store::Store;
 use crate::when::parse_when;
 
-/// How many problems of a list are told at once.
-const TOLD: usize = 20;
+/// The longest title; platforms take much less.
+const LONGEST_TITLE: usize = 10_000;
+/// The longest text, from wherever it comes.
+pub(super) const LONGEST_BODY: usize = 10_000_000;
 /// The longest key: an index has to hold it.
 const LONGEST_KEY: usize = 500;
 
@@ -69,12 +72,7 @@ impl Plan {
         let now = clock::read_db_now(store.db.work()).await?;
         let mut checks = Checks {
             store,
-            book: Book::new(
-                store.db.clone(),
-                Registry::standard(),
-                channels::http()?,
-                store.sealer()?,
-            ),
+            book: store.book()?,
             channels: HashMap::new(),
             now,
             allow_past,
@@ -134,7 +132,7 @@ impl Checks<'_> {
     async fn check(&mut self, entry: Entry) -> Result<Planned, Refusal> {
         let channel = self.channel(&entry.channel).await?;
         let when = parse_when(&entry.at, entry.tz.as_deref(), self.now, self.allow_past)?;
-        let post = check_post(&entry)?;
+        let post = post_of(&entry)?;
         check_key(entry.dedupe_key.as_deref())?;
         let mut assets = Vec::with_capacity(entry.files.len());
         for file in &entry.files {
@@ -181,7 +179,7 @@ impl Checks<'_> {
 }
 
 /// The post of an entry, as far as it does not depend on the platform.
-fn check_post(entry: &Entry) -> Result<NewPost, Refusal> {
+fn post_of(entry: &Entry) -> Result<NewPost, Refusal> {
     let post = NewPost {
         title: entry.title.clone(),
         body: entry.body.clone(),
@@ -189,13 +187,31 @@ fn check_post(entry: &Entry) -> Result<NewPost, Refusal> {
         options: entry.options.clone(),
         assets: Vec::new(),
     };
-    if post.title.trim().is_empty() && post.body.trim().is_empty() && entry.files.is_empty() {
+    check_post(&post, !entry.files.is_empty())?;
+    Ok(post)
+}
+
+/// What every post needs, whatever the platform.
+pub(in crate::commands) fn check_post(post: &NewPost, has_files: bool) -> Result<(), Refusal> {
+    if post.title.trim().is_empty() && post.body.trim().is_empty() && !has_files {
         return Err(Refusal::Input(
             "a post needs a title, a body or a file".to_owned(),
         ));
     }
-    refuse_nul(&post)?;
-    Ok(post)
+    refuse_long("title", &post.title, LONGEST_TITLE)?;
+    refuse_long("body", &post.body, LONGEST_BODY)?;
+    refuse_nul(post)
+}
+
+/// Lists and tables are read with all their titles, and a worker holds what it publishes in memory.
+fn refuse_long(what: &str, text: &str, most: usize) -> Result<(), Refusal> {
+    if text.len() <= most {
+        return Ok(());
+    }
+    Err(Refusal::Input(format!(
+        "the {what} has {} bytes; a {what} takes at most {most}",
+        text.len()
+    )))
 }
 
 /// Tags without their `#`.
@@ -204,7 +220,9 @@ pub(in crate::commands) fn check_tags(tags: &[String]) -> Result<Vec<String>, Re
         .map(|tag| {
             let bare = tag.trim().trim_start_matches('#');
             if bare.is_empty() {
-                Err(Refusal::Input(format!("{tag:?} is not a tag")))
+                Err(Refusal::Input(format!(
+                    "{tag:?} is not a tag; a tag takes a word, with or without a # before it"
+                )))
             } else {
                 Ok(bare.to_owned())
             }
@@ -213,7 +231,7 @@ pub(in crate::commands) fn check_tags(tags: &[String]) -> Result<Vec<String>, Re
 }
 
 /// PostgreSQL stores no NUL, and no platform shows one.
-pub(in crate::commands) fn refuse_nul(post: &NewPost) -> Result<(), Refusal> {
+fn refuse_nul(post: &NewPost) -> Result<(), Refusal> {
     let options = serde_json::Value::Object(post.options.clone()).to_string();
     let texts = [("title", &post.title), ("body", &post.body)]
         .into_iter()
@@ -238,32 +256,13 @@ fn check_key(key: Option<&str>) -> Result<(), Refusal> {
         !key.trim().is_empty() && key.chars().count() <= LONGEST_KEY && !key.contains('\0')
     };
     match key {
-        Some(key) if !fits(key) => Err(Refusal::Input(format!(
-            "a dedupe key takes 1 to {LONGEST_KEY} characters, none of them NUL"
-        ))),
+        Some(key) if !fits(key) => {
+            let shown: String = key.chars().take(60).collect();
+            Err(Refusal::Input(format!(
+                "the dedupe key {shown:?} is not accepted; a key takes 1 to {LONGEST_KEY} \
+                 characters, none of them NUL"
+            )))
+        }
         _ => Ok(()),
-    }
-}
-
-/// All problems as one refusal; the first says which exit code it has.
-fn together(mut problems: Vec<Refusal>) -> Refusal {
-    let mut sentences: Vec<String> = problems
-        .iter()
-        .take(TOLD)
-        .map(ToString::to_string)
-        .collect();
-    if problems.len() > TOLD {
-        sentences.push(format!("and {} more lines", problems.len() - TOLD));
-    }
-    problems.swap_remove(0).map(|_| sentences.join("\n"))
-}
-
-/// Where a file of a list is: beside the list, or where the command was started.
-pub(super) fn resolve(list: &Path, file: &str) -> PathBuf {
-    let beside = list.parent().unwrap_or(Path::new("")).join(file);
-    if beside.exists() {
-        beside
-    } else {
-        PathBuf::from(file)
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use clap::Args;
 use entity::{Status, channel, processing_lock, publication, worker};
+use sea_orm::sea_query::{Expr, Query};
 use sea_orm::{
-    ActiveEnum, ColumnTrait, EntityTrait, Iterable, PaginatorTrait, QueryFilter, QueryOrder,
-    QuerySelect,
+    ActiveEnum, ColumnTrait, ConnectionTrait, EntityTrait, Iterable, QueryFilter, QueryOrder,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -20,7 +20,10 @@ use super::view::{instant, instant_or_dash, status_tone, status_word};
 use super::{GlobalFlags, Refusal, SettingFlags, output};
 use crate::clock;
 use crate::database::Database;
+use crate::locks::{earliest_scheduled, status_is};
 
+/// How far the publications of one status are counted.
+const COUNTED_TO: u64 = 100_000;
 /// How many locks a person is shown.
 const SHOWN: usize = 20;
 
@@ -31,7 +34,7 @@ Examples:
   punctual status
   punctual status --json")]
 pub(super) struct StatusArgs {
-    /// Print an object for programs: now, queue, oldestDue, workers, locks, namedLocks, channels
+    /// Print an object for programs: now, queue, queueCountedTo, oldestDue, workers, locks, namedLocks, channels
     #[arg(long)]
     json: bool,
 }
@@ -42,6 +45,8 @@ struct Overview {
     now: DateTime<Utc>,
     /// How many publications there are in each status.
     queue: BTreeMap<String, u64>,
+    /// Where counting stops: such a number means "at least".
+    queue_counted_to: u64,
     /// The earliest instant that is over and still waits, on an open channel or not.
     oldest_due: Option<DateTime<Utc>>,
     workers: Vec<WorkerView>,
@@ -115,7 +120,8 @@ async fn read(db: &Database) -> Result<Overview, Refusal> {
     Ok(Overview {
         now,
         queue: queue(db).await?,
-        oldest_due: oldest_due(db, now).await?,
+        queue_counted_to: COUNTED_TO,
+        oldest_due: earliest_scheduled(db).await?.filter(|at| *at <= now),
         workers,
         locks,
         named_locks: processing_lock::Entity::find()
@@ -127,29 +133,28 @@ async fn read(db: &Database) -> Result<Overview, Refusal> {
     })
 }
 
-/// One count per status: those of rows that wait for something are answered by their own small
-/// indexes.
+/// One count per status, each from the index that holds such rows alone, and no further than
+/// [`COUNTED_TO`]: what this costs does not grow with history or with the future.
 async fn queue(db: &Database) -> Result<BTreeMap<String, u64>, Refusal> {
     let mut queue = BTreeMap::new();
     for status in Status::iter() {
-        let count = publication::Entity::find()
-            .filter(publication::Column::Status.eq(status))
-            .count(db.work())
-            .await?;
-        queue.insert(status.to_value(), count);
+        let rows = Query::select()
+            .expr(Expr::cust("1"))
+            .from(publication::Entity)
+            .and_where(status_is(status))
+            .limit(COUNTED_TO)
+            .to_owned();
+        let count = Query::select()
+            .expr_as(Expr::cust("count(*)"), "rows")
+            .from_subquery(rows, "counted")
+            .to_owned();
+        let count: i64 = match db.work().query_one(&count).await? {
+            Some(row) => row.try_get("", "rows")?,
+            None => 0,
+        };
+        queue.insert(status.to_value(), count.unsigned_abs());
     }
     Ok(queue)
-}
-
-async fn oldest_due(db: &Database, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, Refusal> {
-    let oldest: Option<Option<DateTime<Utc>>> = publication::Entity::find()
-        .select_only()
-        .column_as(publication::Column::NextAttemptAt.min(), "oldest")
-        .filter(publication::Column::Status.eq(Status::Scheduled))
-        .into_tuple()
-        .one(db.work())
-        .await?;
-    Ok(oldest.flatten().filter(|at| *at <= now))
 }
 
 impl LockView {
@@ -170,7 +175,11 @@ fn for_people(overview: &Overview) -> String {
     let mut queue = Table::new(["status", "publications"]);
     for status in Status::iter() {
         let count = overview.queue.get(&status.to_value()).copied();
-        let tone = if count == Some(0) {
+        let count = count.map(|count| match count < COUNTED_TO {
+            true => count.to_string(),
+            false => format!("{COUNTED_TO}+"),
+        });
+        let tone = if count.as_deref() == Some("0") {
             Tone::Faint
         } else {
             status_tone(status)

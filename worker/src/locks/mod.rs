@@ -36,12 +36,13 @@ use crate::database::Database;
 
 pub use checkpoint::CheckpointError;
 pub use claim::Batch;
-pub(crate) use fence::one_of;
+pub(crate) use fence::{one_of, status_is};
 pub use late_receipt::Adopted;
 pub use lease::{Claim, Lease, LockRef};
 pub use mark::{CommitPermit, Mark, MarkRefused, Replay};
 pub use named::NamedLocks;
 pub use ready::ReadyChannel;
+pub(crate) use ready::earliest_scheduled;
 pub use recover::{ReclaimError, RecoveryStats};
 pub use renew::Renewal;
 pub use settle::{SettleError, Settled, Settlement};

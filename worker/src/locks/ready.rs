@@ -15,6 +15,7 @@ use super::Locks;
 use super::claim::on_channel;
 use super::fence::{scalar, status_is};
 use crate::clock;
+use crate::database::Database;
 
 /// A channel that is not paused, and when it has work.
 #[derive(Clone, Debug, PartialEq, Eq, FromQueryResult)]
@@ -119,6 +120,27 @@ impl Locks {
             .await?;
         Ok(found.map(|(at, now)| (at - now).to_std().unwrap_or_default()))
     }
+}
+
+/// The earliest scheduled instant of all, on open and on closed channels.
+pub(crate) async fn earliest_scheduled(db: &Database) -> Result<Option<DateTime<Utc>>, DbErr> {
+    type Instants = (
+        Option<DateTime<Utc>>,
+        Option<DateTime<Utc>>,
+        Option<DateTime<Utc>>,
+    );
+    let channels: Vec<Instants> = channel::Entity::find()
+        .select_only()
+        .column_as(earliest(1), "urgent_at")
+        .column_as(earliest(0), "normal_at")
+        .column_as(earliest(-1), "patient_at")
+        .into_tuple()
+        .all(db.work())
+        .await?;
+    let instants = channels
+        .into_iter()
+        .flat_map(|(urgent, normal, patient)| [urgent, normal, patient]);
+    Ok(instants.flatten().min())
 }
 
 /// The earliest scheduled instant of the row's channel at one priority, straight from the index.

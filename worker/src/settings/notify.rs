@@ -17,7 +17,7 @@ pub(super) fn parse(text: &str) -> Option<Option<String>> {
 /// Scheme and host only: the rest often is a token.
 pub(super) fn masked(url: &str) -> String {
     match Url::parse(url) {
-        Ok(url) => format!("{}/***", url.origin().ascii_serialization()),
+        Ok(url) => format!("{}/…", url.origin().ascii_serialization()),
         Err(_) => "***".to_owned(),
     }
 }

@@ -191,7 +191,7 @@ fn secrets_never_appear_in_what_is_printed() -> TestResult {
     let printed = format!("{settings:?} {:?} {sources:?}", settings.describe());
     assert!(!printed.contains("hidden"), "{printed}");
     assert!(printed.contains("postgres://ann:***@db/x"), "{printed}");
-    assert!(printed.contains("https://hooks.example/***"), "{printed}");
+    assert!(printed.contains("https://hooks.example/…"), "{printed}");
 
     let refused = variables(&[
         ("PUNCTUAL_DATABASE_URL", "mysql://ann:hidden@db/x"),

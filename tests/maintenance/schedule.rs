@@ -20,6 +20,7 @@ use crate::support::{TestDb, on_both_engines};
 on_both_engines!(
     a_tick_fires_once_however_many_schedulers_and_clocks,
     only_one_of_many_takes_a_tick_and_none_an_earlier_one,
+    whoever_asks_within_the_second_of_a_tick_means_the_same_one,
     missed_ticks_are_caught_up_once,
     a_new_job_waits_for_its_first_tick,
     a_run_that_is_not_over_keeps_the_next_tick_waiting,
@@ -44,6 +45,25 @@ fn noon() -> DateTime<Utc> {
 
 fn after_noon(seconds: i64) -> DateTime<Utc> {
     noon() + TimeDelta::seconds(seconds)
+}
+
+/// RECOVER-4: clocks have fractions, ticks have none. Asked a moment after the tick, and again a
+/// moment later in the same second, it is one tick.
+async fn whoever_asks_within_the_second_of_a_tick_means_the_same_one(db: TestDb) -> Result<()> {
+    let house = House::on(db).await?;
+    let ticks = Ticks::new(house.database.clone(), "test", HALF_HOURS.parse()?);
+    ticks.due(after_noon(-60)).await?;
+
+    let mut taken = 0;
+    for ms in [3, 250, 999, 1001] {
+        if let Some(tick) = ticks.due(noon() + TimeDelta::milliseconds(ms)).await? {
+            assert_eq!(tick, noon());
+            taken += u32::from(ticks.take(tick).await?);
+        }
+    }
+
+    assert_eq!(taken, 1);
+    Ok(())
 }
 
 /// A job that counts its runs.

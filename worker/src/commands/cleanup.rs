@@ -11,6 +11,7 @@ use super::{GlobalFlags, Refusal, SettingFlags, arguments, output};
 use crate::locks::{Locks, Policy, ReclaimError};
 use crate::maintenance::{Cleanup, CleanupError, CleanupReport, Pattern};
 use crate::media::Media;
+use crate::telemetry;
 
 /// Recovers what vanished workers held, releases old locks, prunes what is past its retention
 #[derive(Args, Debug)]
@@ -64,6 +65,12 @@ pub(super) async fn run(globals: GlobalFlags, args: CleanupArgs) -> Result<(), R
     let mut cleanup = Cleanup::new(locks, media, &store.settings);
     if let Some(older_than) = args.older_than {
         cleanup = cleanup.older_than(older_than);
+    }
+    if pattern.is_some() {
+        // It stays up, and tells of each run as a worker does.
+        let filter = telemetry::filter_of_environment();
+        telemetry::start_logging(store.settings.log_format, filter.as_deref(), None)
+            .map_err(|error| Refusal::Input(error.to_string()))?;
     }
     let done = clean(&cleanup, pattern, &args).await;
     store.close().await;

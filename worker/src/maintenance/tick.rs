@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound, Utc};
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use entity::job::{ActiveModel, Column, Entity};
@@ -65,7 +65,10 @@ impl Pattern {
     }
 
     /// The latest tick that is not after `now`; none if the pattern began to fire later.
+    ///
+    /// Ticks are whole seconds: asked within the second of a tick, all give the same one.
     pub fn latest(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let now = now.trunc_subsecs(0);
         self.cron.find_previous_occurrence(&now, true).ok()
     }
 

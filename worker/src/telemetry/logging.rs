@@ -19,7 +19,7 @@ pub const LOG_VARIABLE: &str = "PUNCTUAL_LOG";
 
 /// Libraries that say much that is of no use here, and whose finest lines show what is sent. They
 /// only warn, unless the filter names them.
-const QUIET: [&str; 8] = [
+const QUIET: [&str; 9] = [
     "sqlx",
     "sea_orm",
     "sea_orm_migration",
@@ -28,6 +28,7 @@ const QUIET: [&str; 8] = [
     "h2",
     "reqwest",
     "rustls",
+    "tokio_cron_scheduler",
 ];
 
 /// Why logging could not be set up.

@@ -89,6 +89,13 @@ fn deadline(asked_at: BootInstant, length: Duration) -> BootInstant {
 /// }
 /// ```
 ///
+/// ```compile_fail,E0599
+/// # use worker::locks::Claim;
+/// fn two_of_one(claim: Claim) -> [Claim; 2] {
+///     [claim.clone(), claim]
+/// }
+/// ```
+///
 /// ```compile_fail,E0451
 /// # use worker::locks::{Claim, Lease};
 /// # use entity::publication::Model;

@@ -133,7 +133,11 @@ async fn an_acquisition_among_five_workers_is_quick(db: TestDb) -> Result<()> {
     }
     const LIMIT: Duration = Duration::from_millis(100);
     let mut best = Duration::MAX;
-    for _ in 0..6 {
+    for round in 0..10 {
+        if round > 0 {
+            // Whoever disturbed the last round may be done by then.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
         let mut ids = Vec::new();
         for _ in 0..400 {
             ids.push(scene.due().await?);

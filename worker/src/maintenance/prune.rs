@@ -49,7 +49,7 @@ pub(super) async fn page(retention: &Retention<'_>, rows: u64) -> Result<Page, D
             Column::DedupeKey,
         ])
         .filter(prunable(retention))
-        .order_by_asc(Column::StateChangedAt)
+        // In no order: one by age would sort all of them for each page.
         .limit(rows)
         .lock_with_behavior(LockType::Update, LockBehavior::SkipLocked)
         .into_model()

@@ -15,7 +15,6 @@ use crate::support::{TestDb, on_both_engines};
 
 on_both_engines!(
     both_ways_leave_the_same_row_and_the_same_history,
-    the_history_goes_on_where_it_was,
     a_claim_that_was_lost_in_a_group_of_accepted_ones_writes_nothing,
     a_receipt_that_came_before_stays_the_first_evidence,
 );
@@ -89,34 +88,7 @@ async fn both_ways_leave_the_same_row_and_the_same_history(db: TestDb) -> Result
     Ok(())
 }
 
-/// SETTLE-1: `max + 1`, not a count and not always the first.
-async fn the_history_goes_on_where_it_was(db: TestDb) -> Result<()> {
-    let scene = Scene::new(db).await?;
-    let worker = scene.worker().await?;
-    let claim = scene.claimed_by(&worker).await?;
-    let id = claim.lock().publication_id;
-    let (attempt, now) = (scene.db.literal(Uuid::now_v7()), scene.now_plus(0));
-    let publication = scene.db.literal(id);
-    scene
-        .db
-        .execute(&format!(
-            "INSERT INTO attempt (id, publication_id, attempt_no, outcome, started_at, finished_at) \
-             VALUES ({attempt}, {publication}, 7, 'rescheduled', {now}, {now})"
-        ))
-        .await?;
-    settle(&worker, claim, Ending::Published(receipt("1"))).await?;
-    let numbers: Vec<i32> = scene
-        .attempts(id)
-        .await?
-        .iter()
-        .map(|attempt| attempt.attempt_no)
-        .collect();
-    assert_eq!(numbers, [7, 8]);
-    Ok(())
-}
-
-/// LOCK-4, in each of its three parts: a claim whose lock id or version is no longer the row's is
-/// lost, its company is not.
+/// LOCK-4: a claim whose lock id or version is no longer the row's is lost, its company is not.
 async fn a_claim_that_was_lost_in_a_group_of_accepted_ones_writes_nothing(
     db: TestDb,
 ) -> Result<()> {

@@ -30,6 +30,8 @@ mod m20261116_000012_keep_attempts;
 mod m20261116_000013_note_deaths;
 mod m20261116_000014_retire_keys;
 mod m20261116_000015_index_history;
+mod m20261116_000016_check_instants_together;
+mod m20261116_000017_leave_room_in_indexes;
 
 use sea_orm_migration::prelude::*;
 
@@ -58,6 +60,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261116_000013_note_deaths::Migration),
             Box::new(m20261116_000014_retire_keys::Migration),
             Box::new(m20261116_000015_index_history::Migration),
+            Box::new(m20261116_000016_check_instants_together::Migration),
+            Box::new(m20261116_000017_leave_room_in_indexes::Migration),
         ]
     }
 }

@@ -105,6 +105,14 @@ pub(crate) async fn measure(stage: &Stage, report: &mut Report) -> Result<()> {
     report.add("Exact, 4 workers", "/s", &four.per_second, Wanted::Nothing);
     let to_one = ratios(&four.per_second, &exact.per_second);
     report.add("  to 1 worker", "x", &to_one, Wanted::AtLeast(1.0));
+    report.add("  worker CPU each", "us", &four.worker_us, Wanted::Nothing);
+    report.add(
+        "  PostgreSQL CPU each",
+        "us",
+        &four.server_us,
+        Wanted::Nothing,
+    );
+    report.add("  statements each", "", &four.statements, Wanted::Nothing);
     Ok(())
 }
 
@@ -131,7 +139,7 @@ async fn drain(stage: &Stage, receiver: Receiver, size: u64, workers: u32) -> Re
     let server_cpu = || server_pid.and_then(|pid| usage::cpu_with_children(pid).ok());
     let server_before = server_cpu();
     let statements_before = scene.statements().await?;
-    let concurrency = (stage.common.concurrency / workers).max(1).to_string();
+    let concurrency = stage.common.concurrency.to_string();
     let mut running = Vec::new();
     for _ in 0..workers {
         running.push(scene.worker(&["--concurrency", &concurrency]).await?);

@@ -35,24 +35,31 @@ use stage::Stage;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
     // `cargo run --bin bench` builds no other binary, so this one plays the other parts too.
     match arguments.get(1).and_then(|part| part.to_str()) {
         Some(AS_WORKER) => {
             arguments.remove(1);
-            worker::commands::run(arguments).await
+            play_worker(arguments)
         }
-        Some(AS_SANDBOX) => exit_code(play_sandbox().await),
-        _ => exit_code(measure(Arguments::parse()).await),
+        Some(AS_SANDBOX) => exit_code(play_sandbox()),
+        _ => exit_code(measure(Arguments::parse())),
     }
 }
 
+#[tokio::main]
+async fn play_worker(arguments: Vec<OsString>) -> ExitCode {
+    worker::commands::run(arguments).await
+}
+
+/// On one thread: the receiver takes from the worker and the server as little as it can.
+#[tokio::main(flavor = "current_thread")]
 async fn play_sandbox() -> anyhow::Result<()> {
     Ok(Sandbox::run(([127, 0, 0, 1], 0).into()).await?)
 }
 
+#[tokio::main]
 async fn measure(arguments: Arguments) -> anyhow::Result<()> {
     let mut report = Report::new(arguments.json);
     let stage = Stage::set(&arguments.common).await?;

@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result};
 use chrono::{DateTime, TimeDelta, Utc};
+use entity::publication;
 use proptest::prelude::*;
-use sea_orm::ConnectionTrait;
+use sea_orm::{ColumnTrait, ColumnType, ConnectionTrait, IdenStatic, Iterable};
 
 use super::assert_refused;
 use crate::support::{Engine, TestDb, on_both_engines};
@@ -85,6 +86,45 @@ async fn instants_that_readers_cannot_decode_are_refused(db: TestDb) -> Result<(
         );
     }
     set_tick(&db, "9999-12-31T23:59:59+00:00").await
+}
+
+/// One CHECK stands for all instants of a row; none of them may be missing from it.
+#[tokio::test]
+async fn postgres_checks_every_instant_of_a_publication_and_of_an_attempt() -> Result<()> {
+    const LOCKED: &str = "status = 'publishing', execution_lock_id = gen_random_uuid(), \
+        locked_by = gen_random_uuid(), phase = 'preparing'";
+    let db = TestDb::postgres().await?;
+    let id = db.add_publication().await?;
+    let instants: Vec<publication::Column> = publication::Column::iter()
+        .filter(|column| *column.def().get_column_type() == ColumnType::TimestampWithTimeZone)
+        .collect();
+    assert_eq!(instants.len(), 11);
+    for column in instants {
+        let name = column.as_str();
+        for bad in ["infinity", "-infinity", "10000-01-01 00:00:00+00"] {
+            let state = match column {
+                publication::Column::ExecutionLockedAt => {
+                    format!("{LOCKED}, locked_until = now(),")
+                }
+                publication::Column::LockedUntil => {
+                    format!("{LOCKED}, execution_locked_at = now(),")
+                }
+                publication::Column::PublishedAt => "status = 'published',".to_owned(),
+                publication::Column::FailedAt => "status = 'failed',".to_owned(),
+                _ => String::new(),
+            };
+            let refused = db.set(id, &format!("{state} {name} = '{bad}'")).await;
+            assert_refused(refused.map(|()| name), "publication_instants_in_range");
+        }
+    }
+    for (started_at, finished_at) in [("infinity", "now"), ("now", "-infinity")] {
+        let attempt = format!(
+            "INSERT INTO attempt (id, publication_id, attempt_no, outcome, started_at, finished_at) \
+             VALUES (gen_random_uuid(), '{id}', 1, 'released', '{started_at}', '{finished_at}')"
+        );
+        assert_refused(db.execute(&attempt).await, "attempt_instants_in_range");
+    }
+    Ok(())
 }
 
 /// Fractions of a second keep their digits: microseconds on both engines.

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::HeaderMap;
 use chrono::Utc;
 use serde::{Deserialize, Serialize};
 
@@ -43,14 +43,18 @@ struct Note {
     at: i64,
     route: Route,
     key: String,
-    headers: Vec<(&'static str, HeaderValue)>,
+    headers: Vec<(&'static str, String)>,
 }
 
 impl Requests {
     pub(super) fn note(&self, route: Route, key: &str, headers: &HeaderMap) {
         let kept = HEADERS
             .iter()
-            .filter_map(|name| headers.get(*name).map(|value| (*name, value.clone())))
+            // A copy: the value itself would keep the connection's whole buffer.
+            .filter_map(|name| {
+                let value = headers.get(*name)?.as_bytes();
+                Some((*name, String::from_utf8_lossy(value).into_owned()))
+            })
             .collect();
         let note = Note {
             at: Utc::now().timestamp_millis(),
@@ -76,12 +80,7 @@ impl Requests {
                 headers: note
                     .headers
                     .iter()
-                    .map(|(name, value)| {
-                        (
-                            name.to_string(),
-                            String::from_utf8_lossy(value.as_bytes()).into_owned(),
-                        )
-                    })
+                    .map(|(name, value)| (name.to_string(), value.clone()))
                     .collect(),
             })
             .collect()

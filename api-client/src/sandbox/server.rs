@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -65,7 +65,7 @@ pub struct Sandbox {
 impl Sandbox {
     /// Starts on an address; port 0 picks a free one.
     pub async fn start(address: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
+        let listener = listen(address)?;
         let address = listener.local_addr()?;
         let world = World::default();
         let app = Router::new()
@@ -173,6 +173,20 @@ impl Sandbox {
     pub fn reset(&self) {
         self.world.reset();
     }
+}
+
+/// Listens with a line long enough for several workers that come with hundreds of connections at
+/// once: whoever does not fit in is kept waiting for a second by the system.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    const LINE: u32 = 4096;
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // As a restarted sandbox needs it, which has connections of the last one left over.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(LINE)
 }
 
 /// A lock that outlives a panic: the sandbox has nothing that could be left half done.

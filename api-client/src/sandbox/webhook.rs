@@ -2,8 +2,9 @@ use std::collections::HashMap;
 use std::sync::RwLock;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{ConnectInfo, Path, State};
+use axum::body::to_bytes;
+use axum::extract::{ConnectInfo, Path, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -64,10 +65,9 @@ async fn hook(
     State(world): State<World>,
     ConnectInfo(line): ConnectInfo<Line>,
     Path(name): Path<String>,
-    headers: HeaderMap,
-    body: Bytes,
+    request: Request,
 ) -> Response {
-    receive(world, line, name, headers, body, |world, key| {
+    receive(world, line, name, request, |world, key| {
         world.ledger.publish(key, None)
     })
     .await
@@ -77,10 +77,9 @@ async fn dedupe(
     State(world): State<World>,
     ConnectInfo(line): ConnectInfo<Line>,
     Path(name): Path<String>,
-    headers: HeaderMap,
-    body: Bytes,
+    request: Request,
 ) -> Response {
-    receive(world, line, name, headers, body, |world, key| {
+    receive(world, line, name, request, |world, key| {
         world.ledger.publish_once(key)
     })
     .await
@@ -90,10 +89,13 @@ async fn receive(
     world: World,
     line: Line,
     name: String,
-    headers: HeaderMap,
-    body: Bytes,
+    request: Request,
     publish: fn(&World, &str) -> u64,
 ) -> Response {
+    let (Parts { headers, .. }, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, usize::MAX).await else {
+        return StatusCode::BAD_REQUEST.into_response();
+    };
     let key = text(&headers, "webhook-id").to_owned();
     if !world.receivers.trust(&name, &headers, &body) {
         return (StatusCode::UNAUTHORIZED, "the signature does not verify").into_response();

@@ -62,11 +62,12 @@ pub(super) fn encode(draft: &Draft, inlined: &Inlined) -> Result<Bytes, PublishE
                 .collect(),
         },
     };
-    serde_json::to_vec(&payload)
-        .map(Bytes::from)
-        .map_err(|error| {
-            PublishError::rejected(format!("the post cannot be written as JSON: {error}"))
-        })
+    // Room for most posts, so that the body is not moved while it is written.
+    let mut body = Vec::with_capacity(512 + draft.title.len() + draft.body.len());
+    serde_json::to_writer(&mut body, &payload).map_err(|error| {
+        PublishError::rejected(format!("the post cannot be written as JSON: {error}"))
+    })?;
+    Ok(body.into())
 }
 
 /// The files that fit into the request, in their order.

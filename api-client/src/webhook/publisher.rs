@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use chrono::Utc;
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder};
 use secrecy::SecretString;
 use serde_json::json;
@@ -16,6 +16,11 @@ use crate::{
     AssetSource, Call, ChannelConfig, Checkpoints, ConfigError, Draft, Guarantee, HttpClient,
     IdempotencyKey, Look, Prepared, PublishError, Publisher, Receipt, Verdict,
 };
+
+const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
+const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A webhook channel.
 pub struct Webhook {
@@ -50,9 +55,9 @@ impl Webhook {
     ) -> Result<(RequestBuilder, Option<SecretString>), PublishError> {
         let timestamp = Utc::now().timestamp();
         let request = request
-            .header("webhook-id", key)
-            .header("webhook-timestamp", timestamp)
-            .header("idempotency-key", key);
+            .header(WEBHOOK_ID, key)
+            .header(WEBHOOK_TIMESTAMP, timestamp)
+            .header(IDEMPOTENCY_KEY, key);
         match &self.settings.signer {
             None => Ok((request, None)),
             Some(signer) => {
@@ -143,7 +148,7 @@ impl Publisher for Webhook {
         let request = self
             .http
             .request(Method::POST, self.settings.url.clone())
-            .header(CONTENT_TYPE, "application/json");
+            .header(CONTENT_TYPE, APPLICATION_JSON);
         let (request, signature) = self.identify(request, key.as_str(), &body)?;
         let answer = self.http.send_once(request, body, call).await?;
         judge_commit(

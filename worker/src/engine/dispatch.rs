@@ -9,18 +9,13 @@ use entity::channel;
 use sea_orm::{DbErr, EntityTrait, QueryFilter};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{error, warn};
+use tracing::warn;
 use uuid::Uuid;
 
 use super::Engine;
 use super::backoff::jittered;
-use super::drafts::Posts;
-use super::held::Hold;
-use super::publish::Work;
-use crate::channels::Channel;
-use crate::crash::crash_point;
-use crate::locks::{Batch, Claim, Ending, Failure, ReadyChannel, Settlement, one_of};
-use crate::telemetry::metric;
+use super::serve::Served;
+use crate::locks::{ReadyChannel, one_of};
 
 /// The pause after a failed dispatch.
 const AFTER_ERROR: Duration = Duration::from_secs(1);
@@ -28,48 +23,33 @@ const AFTER_ERROR: Duration = Duration::from_secs(1);
 const AFTER_LOST_RACE: Duration = Duration::from_millis(20);
 /// A paced channel is claimed this long before its slot.
 const SLOT_IS_NEAR: Duration = Duration::from_millis(50);
-/// Workers line up for a paced channel's slots only while the line is shorter than this.
-const LONGEST_LINE: Duration = Duration::from_secs(5);
-/// How many looks one round claims at most, so that they never crowd out due work.
-const LOOKS_AT_ONCE: u32 = 4;
-
 /// The pause before a channel that this worker may not serve now is looked at again; a slot that
 /// becomes free comes first.
 const LATER: Duration = Duration::from_millis(500);
 /// How long a free slot waits for others while more is due than there are slots.
-const GATHER: Duration = Duration::from_millis(5);
-/// How often the next look is asked for while there is other work.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const GATHER: Duration = Duration::from_millis(20);
+/// How long a survey is good for while more is due than there are slots.
+const SURVEY: Duration = Duration::from_millis(20);
 
 /// What the dispatcher keeps between two rounds.
 #[derive(Default)]
-struct Rounds {
+pub(super) struct Rounds {
     recovered_at: Option<Instant>,
-    looked_at: Option<Instant>,
+    pub(super) looked_at: Option<Instant>,
     /// Whether the last round left due work behind.
     more_is_due: bool,
     /// The channel that was served last, so that the next round starts behind it.
     last_served: Option<Uuid>,
+    /// The last survey, as long as it may be gone by.
+    survey: Option<Survey>,
 }
 
-/// What came of serving one channel: how soon it is worth another try.
-enum Served {
-    /// It was served; there may be more.
-    Again,
-    /// Due work was under another's lock.
-    LostRace,
-    /// Not by this worker now.
-    Later,
-    /// Not by this worker, until the channel or the worker is changed.
-    NotHere,
-}
-
-/// How many publications of a channel may be taken.
-enum Quota {
-    Take(u32),
-    /// One, as the probe of an open circuit.
-    Probe,
-    None,
+/// All channels that take posts, as they were at one moment.
+struct Survey {
+    channels: Vec<ReadyChannel>,
+    /// Those of them that have something due, by id.
+    due: HashMap<Uuid, channel::Model>,
+    taken_at: Instant,
 }
 
 impl Engine {
@@ -78,7 +58,7 @@ impl Engine {
         let mut rounds = Rounds::default();
         loop {
             tokio::select! {
-                () = self.room(rounds.more_is_due) => {}
+                () = self.room(&mut rounds) => {}
                 () = stop.cancelled() => return,
             }
             let pause = match self.round(&mut rounds).await {
@@ -92,7 +72,7 @@ impl Engine {
             };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.wake.notified() => {}
+                () = self.wake.notified() => rounds.survey = None,
                 () = self.slot_freed.notified() => {}
                 () = stop.cancelled() => return,
             }
@@ -102,7 +82,7 @@ impl Engine {
     /// Waits until there is a free slot and the gate is open. While more is due than there are
     /// slots, it waits a moment longer for others to become free: a claim of many costs hardly more
     /// than a claim of one.
-    async fn room(&self, more_is_due: bool) {
+    async fn room(&self, rounds: &mut Rounds) {
         loop {
             self.gate.opened().await;
             if self.free_slots() > 0 {
@@ -111,10 +91,10 @@ impl Engine {
             tokio::select! {
                 () = self.slot_freed.notified() => {}
                 // A reload may have brought more slots; other news is found once there is room.
-                () = self.wake.notified() => {}
+                () = self.wake.notified() => rounds.survey = None,
             }
         }
-        if more_is_due {
+        if rounds.more_is_due {
             let half = self.settings().concurrency.div_ceil(2);
             let gathered = async {
                 while self.free_slots() < half {
@@ -128,11 +108,11 @@ impl Engine {
 
     /// Whether anything may be claimed: the database answers, and nobody told us to stop. Asked
     /// right before each claim, because a round may take a while.
-    fn may_claim(&self) -> bool {
+    pub(super) fn may_claim(&self) -> bool {
         self.gate.is_open() && !self.stopping.is_cancelled()
     }
 
-    fn free_slots(&self) -> u32 {
+    pub(super) fn free_slots(&self) -> u32 {
         let held = u32::try_from(self.holds.len()).unwrap_or(u32::MAX);
         self.settings().concurrency.saturating_sub(held)
     }
@@ -140,35 +120,34 @@ impl Engine {
     /// One round over the channels: how long to pause before the next.
     async fn round(self: &Arc<Self>, rounds: &mut Rounds) -> Result<Duration, DbErr> {
         self.release_unknown().await?;
-        let mut channels = self.locks.ready_channels().await?;
-        if self.locks.miss_overdue(&channels).await? > 0 {
-            self.notices.notify_one();
-        }
-        start_behind(&mut channels, rounds.last_served);
-        let due = channels
-            .iter()
-            .filter(|channel| channel.wait(SLOT_IS_NEAR) == Some(Duration::ZERO));
-        let rows = self.rows(due.map(|channel| channel.id).collect()).await?;
-        if !rows.is_empty() {
+        let mut survey = match rounds.survey.take() {
+            Some(survey) if rounds.more_is_due && survey.taken_at.elapsed() < SURVEY => survey,
+            _ => self.survey().await?,
+        };
+        start_behind(&mut survey.channels, rounds.last_served);
+        if !survey.due.is_empty() {
             self.recover_before_claim(&mut rounds.recovered_at).await;
         }
         let mut pause = jittered(self.settings().poll_interval, rand::random());
-        let mut left = u32::try_from(rows.len()).unwrap_or(u32::MAX);
-        for ready in &channels {
-            let Some(row) = rows.iter().find(|row| row.id == ready.id) else {
+        let mut left = u32::try_from(survey.due.len()).unwrap_or(u32::MAX);
+        let mut still_true = true;
+        for ready in &survey.channels {
+            let Some(row) = survey.due.get(&ready.id) else {
                 pause = pause.min(ready.wait(SLOT_IS_NEAR).unwrap_or(pause));
                 continue;
             };
             // Whatever the others leave over goes round again at once.
             let share = self.free_slots().div_ceil(left.max(1));
-            let share = if channels.len() > 1 {
+            let share = if survey.channels.len() > 1 {
                 self.leave_room(ready.id, share)
             } else {
                 share
             };
             left = left.saturating_sub(1);
-            pause = pause.min(match self.serve(row.clone(), share).await? {
-                Served::Again => {
+            let served = self.serve(row.clone(), share).await?;
+            still_true &= !matches!(served, Served::Short | Served::LostRace);
+            pause = pause.min(match served {
+                Served::Full | Served::Short => {
                     rounds.last_served = Some(ready.id);
                     Duration::ZERO
                 }
@@ -178,10 +157,29 @@ impl Engine {
             });
         }
         rounds.more_is_due = pause.is_zero() && self.free_slots() == 0;
+        rounds.survey = still_true.then_some(survey);
         Ok(pause.min(self.serve_looks(rounds).await?))
     }
 
-    async fn rows(&self, ids: Vec<Uuid>) -> Result<Vec<channel::Model>, DbErr> {
+    /// Looks over all channels, and ends what it finds too late.
+    async fn survey(&self) -> Result<Survey, DbErr> {
+        let taken_at = Instant::now();
+        let channels = self.locks.ready_channels().await?;
+        if self.locks.miss_overdue(&channels).await? > 0 {
+            self.notices.notify_one();
+        }
+        let due = channels
+            .iter()
+            .filter(|channel| channel.wait(SLOT_IS_NEAR) == Some(Duration::ZERO));
+        let due = self.rows(due.map(|channel| channel.id).collect()).await?;
+        Ok(Survey {
+            channels,
+            due: due.into_iter().map(|row| (row.id, row)).collect(),
+            taken_at,
+        })
+    }
+
+    pub(super) async fn rows(&self, ids: Vec<Uuid>) -> Result<Vec<channel::Model>, DbErr> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -189,201 +187,6 @@ impl Engine {
             .filter(one_of(self.db.backend(), channel::Column::Id, ids))
             .all(self.db.work())
             .await
-    }
-
-    /// Claims up to `share` publications of one channel and starts them.
-    async fn serve(self: &Arc<Self>, row: channel::Model, share: u32) -> Result<Served, DbErr> {
-        let Some(channel) = self.open(row) else {
-            return Ok(Served::NotHere);
-        };
-        let (limit, probe) = match self.quota(&channel, share).await? {
-            Quota::Take(limit) => (limit, false),
-            Quota::Probe => (1, true),
-            Quota::None => return Ok(Served::Later),
-        };
-        let batch = Batch {
-            channel_id: channel.row.id,
-            limit,
-            lease: channel.lease(self.settings().lease),
-            mark: (channel.claim_can_be_mark() && !probe).then(|| channel.replay()),
-            probe,
-        };
-        if !self.may_claim() {
-            return Ok(Served::Later);
-        }
-        let asked = Instant::now();
-        let claims = self.locks.claim(batch).await?;
-        metric::acquired_in(asked.elapsed());
-        if claims.is_empty() {
-            metric::claim_lost_race();
-            return Ok(Served::LostRace);
-        }
-        crash_point!("after_claim");
-        metric::claims_won(claims.len() as u64);
-        self.start(claims, &channel, probe).await?;
-        Ok(Served::Again)
-    }
-
-    /// A share that leaves room for the other channels, so that one whose platform hangs cannot take
-    /// every slot (WORK-1): half of what is free, and a quarter of all slots, one at least, is never
-    /// its own.
-    fn leave_room(&self, channel_id: Uuid, share: u32) -> u32 {
-        let in_flight = u32::try_from(self.holds.of_channel(channel_id)).unwrap_or(u32::MAX);
-        let slots = self.settings().concurrency;
-        let most = slots.saturating_sub((slots / 4).max(1)).max(1);
-        share
-            .min(self.free_slots().div_ceil(2))
-            .min(most.saturating_sub(in_flight))
-    }
-
-    /// How many of a channel this worker may take now (CHAN-1, CHAN-2, CHAN-5).
-    async fn quota(&self, channel: &Channel, share: u32) -> Result<Quota, DbErr> {
-        let settings = self.settings();
-        let row = &channel.row;
-        let in_flight = u32::try_from(self.holds.of_channel(row.id)).unwrap_or(u32::MAX);
-        let bulkhead = row
-            .max_in_flight
-            .and_then(|most| u32::try_from(most).ok())
-            .unwrap_or(settings.concurrency);
-        let room = bulkhead.saturating_sub(in_flight).min(share);
-        if room == 0 {
-            return Ok(Quota::None);
-        }
-        let failures = u32::try_from(row.consecutive_failures).unwrap_or_default();
-        if failures >= settings.circuit_threshold && row.not_before.is_some() {
-            let hold = channel.lease(settings.lease);
-            let mine = self
-                .state
-                .begin_probe(row.id, settings.circuit_threshold, hold)
-                .await?;
-            return Ok(if mine { Quota::Probe } else { Quota::None });
-        }
-        if !channel.is_paced() {
-            return Ok(Quota::Take(room));
-        }
-        let line = u32::try_from(self.locks.under_lock(row.id).await?).unwrap_or(u32::MAX);
-        let short = line == 0 || channel.min_interval().saturating_mul(line) < LONGEST_LINE;
-        Ok(if in_flight == 0 && short {
-            Quota::Take(1)
-        } else {
-            Quota::None
-        })
-    }
-
-    /// Claims due looks and starts them; how long until the next.
-    async fn serve_looks(self: &Arc<Self>, rounds: &mut Rounds) -> Result<Duration, DbErr> {
-        let limit = self.free_slots().min(LOOKS_AT_ONCE);
-        let soon = rounds.looked_at.is_some_and(|at| at.elapsed() < LOOK_EVERY);
-        if soon || limit == 0 {
-            return Ok(LOOK_EVERY);
-        }
-        rounds.looked_at = Some(Instant::now());
-        let never = Duration::MAX;
-        match self.locks.next_look().await? {
-            Some(wait) if wait.is_zero() => {}
-            wait => return Ok(wait.map_or(never, |wait| wait.max(LOOK_EVERY))),
-        }
-        if !self.may_claim() {
-            return Ok(LOOK_EVERY);
-        }
-        let claims = self.locks.claim_looks(limit, self.settings().lease).await?;
-        if claims.is_empty() {
-            // Others were faster, or its channel is closed: no reason to hurry.
-            return Ok(never);
-        }
-        let mut by_channel: HashMap<Uuid, Vec<Claim>> = HashMap::new();
-        for claim in claims {
-            by_channel
-                .entry(claim.publication().channel_id)
-                .or_default()
-                .push(claim);
-        }
-        for row in self.rows(by_channel.keys().copied().collect()).await? {
-            let Some(claims) = by_channel.remove(&row.id) else {
-                continue;
-            };
-            match self.open(row) {
-                Some(channel) => self.start(claims, &channel, false).await?,
-                None => self.look_later(claims).await,
-            }
-        }
-        Ok(LOOK_EVERY)
-    }
-
-    /// Starts one task per claim. From here on the claims are known to the heartbeat.
-    async fn start(
-        self: &Arc<Self>,
-        claims: Vec<Claim>,
-        channel: &Arc<Channel>,
-        probe: bool,
-    ) -> Result<(), DbErr> {
-        let holds: Vec<Hold> = claims.iter().map(|claim| self.holds.add(claim)).collect();
-        let publications = claims.iter().map(Claim::publication);
-        let posts = match Posts::load(&self.db, publications).await {
-            Ok(posts) => posts,
-            Err(error) => {
-                for hold in &holds {
-                    self.holds.remove(hold.lease.lock());
-                }
-                self.locks.release(claims).await;
-                return Err(error);
-            }
-        };
-        if !self.gate.is_open() {
-            // The heartbeat failed while the claim was on its way and did not know of it.
-            holds.iter().for_each(|hold| hold.stop.cancel());
-        }
-        for (claim, hold) in claims.into_iter().zip(holds) {
-            let Some(draft) = posts.draft(claim.publication(), &channel.row.name) else {
-                // A foreign key keeps posts of publications; recovery would find this one again.
-                self.holds.remove(claim.lock());
-                continue;
-            };
-            let work = Box::new(Work {
-                claim,
-                hold,
-                channel: channel.clone(),
-                draft,
-                probe,
-            });
-            let engine = Arc::clone(self);
-            self.publications.spawn(async move {
-                engine.publish(work).await;
-                engine.slot_freed.notify_one();
-            });
-        }
-        Ok(())
-    }
-
-    /// Looks on a channel that cannot be opened wait like any other that did not work out.
-    async fn look_later(&self, claims: Vec<Claim>) {
-        let settlements: Vec<Settlement> = claims
-            .into_iter()
-            .map(|claim| {
-                let failure = Failure {
-                    kind: "channel",
-                    message: "the channel cannot be opened by this worker".to_owned(),
-                };
-                let look_after = Some(self.settings().retry_max);
-                Settlement::new(
-                    claim,
-                    Ending::Unconfirmed {
-                        look_after,
-                        tell: true,
-                        failure,
-                    },
-                )
-            })
-            .collect();
-        for error in self
-            .locks
-            .settle(&settlements)
-            .await
-            .into_iter()
-            .filter_map(Result::err)
-        {
-            warn!(%error, "a look was not put off; recovery will do it");
-        }
     }
 
     /// Releases claims whose answer was lost (BEAT-1). The dispatcher is the only one who claims,
@@ -398,21 +201,6 @@ impl Engine {
             warn!(released, "released claims whose answer was lost");
         }
         Ok(())
-    }
-
-    /// The channel with its publisher. A channel that this worker cannot open is left to others:
-    /// its settings or its key may be at fault, not the channel. That is said once.
-    fn open(&self, row: channel::Model) -> Option<Arc<Channel>> {
-        let (id, name) = (row.id, row.name.clone());
-        match self.book.open(row) {
-            Ok(channel) => Some(channel),
-            Err(error) => {
-                if self.book.is_news(id, &error) {
-                    error!(%error, channel = name, "the channel cannot be opened");
-                }
-                None
-            }
-        }
     }
 }
 

@@ -28,13 +28,12 @@ impl Posts {
             .collect();
         let posts = post::Entity::find()
             .filter(one_of(db.backend(), post::Column::Id, ids.clone()))
-            .all(db.work())
-            .await?;
-        let rows = asset::Entity::find()
+            .all(db.work());
+        let assets = asset::Entity::find()
             .filter(one_of(db.backend(), asset::Column::PostId, ids))
             .order_by_asc(asset::Column::Position)
-            .all(db.work())
-            .await?;
+            .all(db.work());
+        let (posts, rows) = tokio::try_join!(posts, assets)?;
         let mut assets: HashMap<Uuid, Vec<AssetRef>> = HashMap::new();
         for row in rows {
             assets.entry(row.post_id).or_default().push(AssetRef {

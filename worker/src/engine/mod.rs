@@ -1,8 +1,9 @@
 //! The worker: claims what is due, publishes it, settles what came of it, and keeps its leases
 //! alive meanwhile.
 //!
-//! Data flows one way: `dispatch` claims and starts → `publish` (or `look`) brings an ending →
-//! `settling` writes it. `heartbeat` and `reaper` run beside; `wake` tells when there is more.
+//! Data flows one way: `dispatch` surveys the channels → `serve` claims and starts → `publish` (or
+//! `look`) brings an ending → `settling` writes it. `heartbeat` and `reaper` run beside; `wake` tells
+//! when there is more.
 
 mod backoff;
 mod dispatch;
@@ -12,10 +13,12 @@ mod heartbeat;
 mod held;
 mod judge;
 mod look;
+mod looks;
 mod others;
 mod progress;
 mod publish;
 mod reaper;
+mod serve;
 mod settling;
 mod wake;
 mod worker;

@@ -123,6 +123,8 @@ impl Engine {
             .prepare(&work.draft, &checkpoints, &assets, &call);
         let stall_limit = work.hold.lease.length() * 3;
         tokio::select! {
+            // Most have nothing to prepare and are done at once, before a timer is set.
+            biased;
             prepared = prepare => prepared.map_err(Stop::Error),
             () = work.hold.stop.cancelled() => Err(Stop::Silence),
             () = self.drained.cancelled() => Err(Stop::Shutdown),

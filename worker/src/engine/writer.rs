@@ -18,7 +18,7 @@ const GROUP: usize = 200;
 /// From so many in flight on, there is company to wait for.
 const BUSY: usize = 16;
 /// How long it is waited for.
-const COMPANY: Duration = Duration::from_millis(2);
+const COMPANY: Duration = Duration::from_millis(5);
 
 /// A claim on its way to its mark and back.
 struct MarkOrder {

@@ -10,14 +10,15 @@ use sea_orm::sea_query::{
     WithClause,
 };
 use sea_orm::{
-    ColumnTrait, Condition, DbBackend, DbErr, EntityTrait, Order, QueryFilter, UpdateMany,
+    ColumnTrait, Condition, ConnectionTrait, DbBackend, DbErr, EntityTrait, Order, QueryFilter,
+    QueryTrait, UpdateMany,
 };
 use uuid::Uuid;
 
 use super::fence::{column, materialized, only_picked, scalar, status_is};
 use super::lease::Claim;
 use super::mark::{self, Replay};
-use super::{Locks, Policy};
+use super::{Locks, Policy, returned};
 use crate::clock::{self, BootInstant};
 use crate::retry;
 
@@ -137,18 +138,24 @@ impl Locks {
 
     /// Runs an acquisition; the order of RETURNING is undefined, so the claims are sorted here.
     async fn take(&self, update: UpdateMany<Entity>, lease: Duration) -> Result<Vec<Claim>, DbErr> {
-        let (asked_at, mut rows) = retry::on_contention(|| {
-            let update = update.clone();
-            async move {
-                let asked_at = BootInstant::now();
-                Ok((asked_at, update.exec_with_returning(self.db.work()).await?))
-            }
+        let mut update = update.into_query();
+        update.returning(returned::all_columns());
+        let statement = self.db.backend().build(&update);
+        let (asked_at, rows) = retry::on_contention(|| async {
+            let asked_at = BootInstant::now();
+            let rows = self.db.work().query_all_raw(statement.clone()).await?;
+            Ok((asked_at, rows))
         })
         .await?;
-        rows.sort_by_key(|row| (-row.priority, row.next_attempt_at, row.id));
-        rows.into_iter()
-            .map(|row| Claim::of(row, lease, asked_at))
-            .collect()
+        let mut claims = rows
+            .iter()
+            .map(|row| Claim::of(returned::publication(row)?, lease, asked_at))
+            .collect::<Result<Vec<_>, _>>()?;
+        claims.sort_by_key(|claim| {
+            let row = claim.publication();
+            (-row.priority, row.next_attempt_at, row.id)
+        });
+        Ok(claims)
     }
 }
 

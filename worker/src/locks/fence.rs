@@ -76,7 +76,7 @@ pub(crate) fn one_of<T: Into<Value> + ValueType>(
 ) -> SimpleExpr {
     match backend {
         DbBackend::Sqlite => column.is_in(values),
-        _ => Expr::col(column.as_column_ref()).eq(PgFunc::any(array(values))),
+        _ => Expr::col(column.as_column_ref()).eq(PgFunc::any(Expr::val(array(values)))),
     }
 }
 
@@ -84,12 +84,18 @@ pub(crate) fn one_of<T: Into<Value> + ValueType>(
 pub(super) fn each_of<T: Into<Value> + ValueType>(
     values: impl IntoIterator<Item = T>,
 ) -> SimpleExpr {
-    Func::cust("unnest").arg(array(values)).into()
+    each_in(array(values))
 }
 
-fn array<T: Into<Value> + ValueType>(values: impl IntoIterator<Item = T>) -> SimpleExpr {
+/// A row for each value of an array (PostgreSQL).
+pub(super) fn each_in(array: Value) -> SimpleExpr {
+    Func::cust("unnest").arg(Expr::val(array)).into()
+}
+
+/// These values as one (PostgreSQL).
+pub(super) fn array<T: Into<Value> + ValueType>(values: impl IntoIterator<Item = T>) -> Value {
     let values: Vec<Value> = values.into_iter().map(Into::into).collect();
-    Expr::val(Value::Array(T::array_type(), Some(Box::new(values))))
+    Value::Array(T::array_type(), Some(Box::new(values)))
 }
 
 /// Locks the matching rows in id order (LOCK-9) and reads them.

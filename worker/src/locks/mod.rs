@@ -24,6 +24,7 @@ mod ready;
 mod recover;
 mod release;
 mod renew;
+mod returned;
 mod settle;
 mod transition;
 

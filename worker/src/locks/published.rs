@@ -6,29 +6,42 @@
 //! does not hold (its lock is gone, or a receipt came in before) is not touched.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use api_client::Receipt;
 use chrono::{DateTime, Utc};
 use entity::publication::{Column, Entity};
 use entity::{Outcome, Status, attempt};
 use sea_orm::sea_query::{
-    Expr, ExprTrait, Func, InsertStatement, Query, SimpleExpr, UpdateStatement, WithClause,
+    Expr, ExprTrait, Func, InsertStatement, Query, SimpleExpr, UpdateStatement, Value, WithClause,
 };
 use sea_orm::{
     ActiveEnum, ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter,
-    QueryTrait,
+    QueryTrait, Statement,
 };
 use uuid::Uuid;
 
 use super::Locks;
-use super::fence::{column, each_of, materialized, once, scalar};
+use super::fence::{array, column, each_in, materialized, once, scalar};
 use super::lease::LockRef;
 use super::settle::Settlement;
 use super::transition::{Ending, cleaned};
 use crate::clock;
 use crate::crash::crash_point;
 
-/// What the statement knows of one publication.
+/// What the statement knows of one publication, by the names it goes by there.
+const NEW: [&str; 8] = [
+    "id",
+    "lock_id",
+    "version",
+    "attempt_id",
+    "worker_id",
+    "started_at",
+    "remote_id",
+    "remote_url",
+];
+
+/// The same before it is a statement.
 struct Row {
     lock: LockRef,
     worker_id: Uuid,
@@ -74,57 +87,78 @@ impl Locks {
         }
         // In id order, like every write of many rows (LOCK-9).
         rows.sort_by_key(|row| row.lock);
-        let tx = self.db.begin().await?;
-        let landed = tx
-            .query_all(&statement(backend, &rows)?)
-            .await?
-            .iter()
-            .map(|row| row.try_get("", "execution_lock_id"))
-            .collect::<Result<_, _>>()?;
         crash_point!("before_settle_commit");
-        tx.commit().await?;
+        // One statement is a transaction of its own, without two more journeys to begin and end it.
+        let landed = self.db.work().query_all_raw(statement(rows)?).await?;
         crash_point!("after_settle_commit");
-        Ok(landed)
+        landed.iter().map(|row| row.try_get_by_index(0)).collect()
     }
+}
+
+/// What the statement is about, as an array for each of [`NEW`].
+fn arrays(rows: Vec<Row>) -> [Value; NEW.len()] {
+    let lock = |of: fn(&LockRef) -> Uuid| array(rows.iter().map(|row| of(&row.lock)));
+    let text = |of: fn(&Receipt) -> &Option<String>| {
+        array(
+            rows.iter()
+                .map(|row| of(&row.receipt).clone().unwrap_or_default()),
+        )
+    };
+    [
+        lock(|lock| lock.publication_id),
+        lock(|lock| lock.lock_id),
+        array(rows.iter().map(|row| row.lock.version)),
+        array(rows.iter().map(|_| Uuid::now_v7())),
+        array(rows.iter().map(|row| row.worker_id)),
+        array(rows.iter().map(|row| row.started_at)),
+        text(|receipt| &receipt.remote_id),
+        text(|receipt| &receipt.remote_url),
+    ]
+}
+
+/// The statement for these rows. It reads the same for any number of them, so it is put into words
+/// once.
+fn statement(rows: Vec<Row>) -> Result<Statement, DbErr> {
+    static WORDS: LazyLock<Result<Statement, DbErr>> = LazyLock::new(|| {
+        let backend = DbBackend::Postgres;
+        words(backend).map(|words| backend.build(&words))
+    });
+    let mut statement = WORDS.clone()?;
+    // The arrays come first, because `new` does.
+    let values = statement.values.iter_mut().flat_map(|values| &mut values.0);
+    for (value, array) in values.zip(arrays(rows)) {
+        *value = array;
+    }
+    Ok(statement)
 }
 
 /// `WITH new AS (…), done AS (UPDATE publication …) INSERT INTO attempt … RETURNING …`: an attempt is
 /// written for exactly the rows that were (SETTLE-1).
-fn statement(backend: DbBackend, rows: &[Row]) -> Result<InsertStatement, DbErr> {
-    let new = Query::select()
-        .expr_as(
-            each_of(rows.iter().map(|row| row.lock.publication_id)),
-            "id",
-        )
-        .expr_as(each_of(rows.iter().map(|row| row.lock.lock_id)), "lock_id")
-        .expr_as(each_of(rows.iter().map(|row| row.lock.version)), "version")
-        .expr_as(each_of(rows.iter().map(|_| Uuid::now_v7())), "attempt_id")
-        .expr_as(each_of(rows.iter().map(|row| row.worker_id)), "worker_id")
-        .expr_as(each_of(rows.iter().map(|row| row.started_at)), "started_at")
-        .expr_as(texts(rows, |receipt| &receipt.remote_id), "remote_id")
-        .expr_as(texts(rows, |receipt| &receipt.remote_url), "remote_url")
-        .to_owned();
+fn words(backend: DbBackend) -> Result<InsertStatement, DbErr> {
+    let mut new = Query::select();
+    for (array, name) in arrays(Vec::new()).into_iter().zip(NEW) {
+        new.expr_as(each_in(array), name);
+    }
     let with = WithClause::new()
-        .cte(materialized("new", new))
+        .cte(materialized("new", new.take()))
         .cte(once("done", publish(backend)))
         .to_owned();
     let columns: [(attempt::Column, SimpleExpr); 11] = [
-        (attempt::Column::Id, new_column("attempt_id")),
-        (attempt::Column::PublicationId, new_column("id")),
+        (attempt::Column::Id, done_column("attempt_id")),
+        (attempt::Column::PublicationId, done_column("id")),
         (attempt::Column::AttemptNo, next_attempt_no()),
         (attempt::Column::Outcome, Expr::val(Outcome::Published)),
-        (attempt::Column::ExecutionVersion, new_column("version")),
-        (attempt::Column::ExecutionLockId, new_column("lock_id")),
-        (attempt::Column::WorkerId, new_column("worker_id")),
-        (attempt::Column::StartedAt, new_column("started_at")),
+        (attempt::Column::ExecutionVersion, done_column("version")),
+        (attempt::Column::ExecutionLockId, done_column("lock_id")),
+        (attempt::Column::WorkerId, done_column("worker_id")),
+        (attempt::Column::StartedAt, done_column("started_at")),
         (attempt::Column::FinishedAt, clock::db_now(backend)),
-        (attempt::Column::RemoteId, text("remote_id")),
-        (attempt::Column::RemoteUrl, text("remote_url")),
+        (attempt::Column::RemoteId, text("done", "remote_id")),
+        (attempt::Column::RemoteUrl, text("done", "remote_url")),
     ];
     let mut attempts = Query::select()
         .exprs(columns.iter().map(|(_, value)| value.clone()))
-        .from("new")
-        .inner_join("done", done_column("id").eq(new_column("id")))
+        .from("done")
         .to_owned();
     Query::insert()
         .with_cte(with)
@@ -146,7 +180,7 @@ fn statement(backend: DbBackend, rows: &[Row]) -> Result<InsertStatement, DbErr>
 fn publish(backend: DbBackend) -> UpdateStatement {
     let now = || clock::db_now(backend);
     let null = || Expr::cust("NULL");
-    let first = |of: Column, name| Func::coalesce([column(of), text(name)]).into();
+    let first = |of: Column, name| Func::coalesce([column(of), text("new", name)]).into();
     let mut update = Entity::update_many()
         .col_expr(
             Column::Status,
@@ -169,7 +203,7 @@ fn publish(backend: DbBackend) -> UpdateStatement {
         .filter(column(Column::AcceptedAt).is_null());
     QueryTrait::query(&mut update)
         .from("new")
-        .returning(Query::returning().column(Column::Id.as_column_ref()))
+        .returning(Query::returning().exprs(NEW.map(new_column)))
         .take()
 }
 
@@ -179,22 +213,15 @@ fn next_attempt_no() -> SimpleExpr {
     let last = Query::select()
         .expr(attempt::Column::AttemptNo.max())
         .from(attempt::Entity)
-        .and_where(Expr::col(attempt::Column::PublicationId.as_column_ref()).eq(new_column("id")))
+        .and_where(Expr::col(attempt::Column::PublicationId.as_column_ref()).eq(done_column("id")))
         .to_owned();
     SimpleExpr::from(Func::coalesce([scalar(last), Expr::val(0)])).add(1)
 }
 
-fn texts(rows: &[Row], of: impl Fn(&Receipt) -> &Option<String>) -> SimpleExpr {
-    each_of(
-        rows.iter()
-            .map(|row| of(&row.receipt).clone().unwrap_or_default()),
-    )
-}
-
-/// A text of the new row; none if it is empty.
-fn text(name: &'static str) -> SimpleExpr {
+/// A text of a row; none if it is empty.
+fn text(row: &'static str, name: &'static str) -> SimpleExpr {
     Func::cust("nullif")
-        .args([new_column(name), Expr::val("")])
+        .args([Expr::col((row, name)), Expr::val("")])
         .into()
 }
 

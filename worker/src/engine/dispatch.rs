@@ -28,8 +28,10 @@ const SLOT_IS_NEAR: Duration = Duration::from_millis(50);
 const LATER: Duration = Duration::from_millis(500);
 /// How long a free slot waits for others while more is due than there are slots.
 const GATHER: Duration = Duration::from_millis(20);
-/// How long a survey is good for while more is due than there are slots.
-const SURVEY: Duration = Duration::from_millis(20);
+/// How long a survey is good for at least, and at most, while more is due than there are slots.
+const SURVEY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
+/// Surveys may take one part in so many of the time then: of thousands of channels they are not free.
+const SURVEYING: u32 = 10;
 
 /// What the dispatcher keeps between two rounds.
 #[derive(Default)]
@@ -50,6 +52,15 @@ struct Survey {
     /// Those of them that have something due, by id.
     due: HashMap<Uuid, channel::Model>,
     taken_at: Instant,
+    took: Duration,
+}
+
+impl Survey {
+    /// Whether it may still be gone by while there is more to do than can be done.
+    fn is_fresh(&self) -> bool {
+        let (least, most) = SURVEY;
+        self.taken_at.elapsed() < (self.took * SURVEYING).clamp(least, most)
+    }
 }
 
 impl Engine {
@@ -121,7 +132,7 @@ impl Engine {
     async fn round(self: &Arc<Self>, rounds: &mut Rounds) -> Result<Duration, DbErr> {
         self.release_unknown().await?;
         let mut survey = match rounds.survey.take() {
-            Some(survey) if rounds.more_is_due && survey.taken_at.elapsed() < SURVEY => survey,
+            Some(survey) if rounds.more_is_due && survey.is_fresh() => survey,
             _ => self.survey().await?,
         };
         start_behind(&mut survey.channels, rounds.last_served);
@@ -176,6 +187,7 @@ impl Engine {
             channels,
             due: due.into_iter().map(|row| (row.id, row)).collect(),
             taken_at,
+            took: taken_at.elapsed(),
         })
     }
 

@@ -8,12 +8,12 @@
 mod backoff;
 mod dispatch;
 mod drafts;
+mod due_looks;
 mod gate;
 mod heartbeat;
 mod held;
 mod judge;
 mod look;
-mod looks;
 mod others;
 mod progress;
 mod publish;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use api_client::{AssetRef, Draft};
 use entity::{asset, post, publication};
-use sea_orm::{DbErr, EntityTrait, QueryFilter, QueryOrder};
-use serde_json::Value;
+use sea_orm::{DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::database::Database;
@@ -13,8 +13,42 @@ use crate::locks::one_of;
 
 /// The posts of a batch, with their files.
 pub(crate) struct Posts {
-    posts: HashMap<Uuid, post::Model>,
+    posts: HashMap<Uuid, Post>,
     assets: HashMap<Uuid, Vec<AssetRef>>,
+}
+
+/// What a draft takes from a post.
+struct Post {
+    title: String,
+    body: String,
+    tags: Vec<String>,
+    options: Map<String, Value>,
+}
+
+/// A post as it is read: id, title, body, tags, options.
+type PostRow = (Uuid, String, String, Value, Value);
+
+impl Post {
+    fn of((id, title, body, tags, options): PostRow) -> (Uuid, Self) {
+        let tags = match tags {
+            Value::Array(tags) => tags,
+            _ => Vec::new(),
+        };
+        let words = tags.into_iter().filter_map(|tag| match tag {
+            Value::String(word) => Some(word),
+            _ => None,
+        });
+        let post = Self {
+            title,
+            body,
+            tags: words.collect(),
+            options: match options {
+                Value::Object(options) => options,
+                _ => Map::new(),
+            },
+        };
+        (id, post)
+    }
 }
 
 impl Posts {
@@ -27,7 +61,16 @@ impl Posts {
             .map(|publication| publication.post_id)
             .collect();
         let posts = post::Entity::find()
+            .select_only()
+            .columns([
+                post::Column::Id,
+                post::Column::Title,
+                post::Column::Body,
+                post::Column::Tags,
+                post::Column::Options,
+            ])
             .filter(one_of(db.backend(), post::Column::Id, ids.clone()))
+            .into_tuple::<PostRow>()
             .all(db.work());
         let assets = asset::Entity::find()
             .filter(one_of(db.backend(), asset::Column::PostId, ids))
@@ -44,7 +87,7 @@ impl Posts {
             });
         }
         Ok(Self {
-            posts: posts.into_iter().map(|post| (post.id, post)).collect(),
+            posts: posts.into_iter().map(Post::of).collect(),
             assets,
         })
     }
@@ -56,20 +99,16 @@ impl Posts {
         channel_name: &str,
     ) -> Option<Draft> {
         let post = self.posts.get(&publication.post_id)?;
-        let tags = post.tags.as_array().map(Vec::as_slice).unwrap_or_default();
+        let assets = self.assets.get(&publication.post_id);
         Some(Draft {
             publication_id: publication.id,
             channel_name: channel_name.to_owned(),
             publish_at: publication.publish_at,
             title: post.title.clone(),
             body: post.body.clone(),
-            tags: tags
-                .iter()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect(),
-            options: post.options.as_object().cloned().unwrap_or_default(),
-            assets: self.assets.get(&post.id).cloned().unwrap_or_default(),
+            tags: post.tags.clone(),
+            options: post.options.clone(),
+            assets: assets.cloned().unwrap_or_default(),
         })
     }
 }

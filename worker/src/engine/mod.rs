@@ -20,6 +20,7 @@ mod publish;
 mod reaper;
 mod serve;
 mod settling;
+mod stopped;
 mod wake;
 mod worker;
 mod writer;

@@ -26,6 +26,7 @@ mod release;
 mod renew;
 mod returned;
 mod settle;
+mod slots;
 mod transition;
 
 use std::sync::{Arc, PoisonError, RwLock};

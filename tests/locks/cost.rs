@@ -188,6 +188,40 @@ async fn a_million_rows_are_never_read() -> Result<()> {
     Ok(())
 }
 
+/// LOCK-10: a claim is about one channel and reads no other, however many there are.
+#[tokio::test]
+async fn a_claim_reads_one_channel_of_two_thousand() -> Result<()> {
+    let scene = Scene::new(TestDb::postgres().await?).await?;
+    scene
+        .db
+        .execute(
+            "INSERT INTO channel (id, name, kind) \
+             SELECT gen_random_uuid(), 'channel ' || i, 'webhook' FROM generate_series(1, 2000) AS n(i)",
+        )
+        .await?;
+    scene.add_due(10_000).await?;
+    scene.db.execute("ANALYZE").await?;
+    let one_connection = Database::connect(scene.db.url(), 1).await?;
+    let worker = Locks::new(one_connection, Uuid::new_v4(), Policy::default());
+    let read = async || -> Result<i64> {
+        let db = worker.database().work();
+        db.execute_unprepared("SELECT pg_stat_force_next_flush()")
+            .await?;
+        let rows = "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) AS rows \
+                    FROM pg_stat_user_tables WHERE relname = 'channel'";
+        let rows = Statement::from_string(DbBackend::Postgres, rows);
+        let row = db.query_one_raw(rows).await?.context("one row")?;
+        Ok(row.try_get("", "rows")?)
+    };
+    let before = read().await?;
+    for _ in 0..10 {
+        assert_eq!(worker.claim(scene.batch(10)).await?.len(), 10);
+    }
+    let read = read().await? - before;
+    assert!(read <= 10, "ten claims read {read} channels");
+    Ok(())
+}
+
 /// LOCK-10: neither with future rows, nor with the due backlog, nor with the priorities in use, nor
 /// with what waits on a paused channel; as a ratio, because machines differ.
 async fn a_claim_costs_the_same_whatever_waits(db: TestDb) -> Result<()> {

@@ -29,7 +29,7 @@ const LATER: Duration = Duration::from_millis(500);
 /// How long a free slot waits for others while more is due than there are slots.
 const GATHER: Duration = Duration::from_millis(20);
 /// How long a survey is good for at least, and at most, while more is due than there are slots.
-const SURVEY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
+const SURVEY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
 /// Surveys may take one part in so many of the time then: of thousands of channels they are not free.
 const SURVEYING: u32 = 10;
 

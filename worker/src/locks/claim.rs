@@ -172,41 +172,46 @@ fn claimable(backend: DbBackend, policy: &Policy) -> Condition {
         .add(column(Column::NextAttemptAt).gt(clock::db_now_minus(backend, policy.max_lateness)))
 }
 
-/// Whether the row's channel takes posts now (neither paused nor told to wait), and is this one if
-/// one is given.
-fn channel_is_open(backend: DbBackend, only: Option<Uuid>) -> SimpleExpr {
+/// Whether this channel takes posts now; without one, the row's channel.
+fn channel_is_open(backend: DbBackend, channel: Option<Uuid>) -> SimpleExpr {
     let not_told_to_wait = Condition::any()
         .add(channel::Column::NotBefore.is_null())
         .add(clock::expired(backend, channel::Column::NotBefore));
-    on_channel(
-        Condition::all()
-            .add(channel::Column::PausedAt.is_null())
-            .add(not_told_to_wait),
-        only,
-    )
-}
-
-/// Whether the row's channel is this one and not paused, told to wait or not.
-fn not_paused(only: Uuid) -> SimpleExpr {
-    on_channel(
-        Condition::all().add(channel::Column::PausedAt.is_null()),
-        Some(only),
-    )
-}
-
-/// EXISTS, because nothing outside it may look like a way to find the rows: given the channel in
-/// the outer UPDATE, SQLite walks all rows of the channel instead of the few that were picked.
-pub(super) fn on_channel(condition: Condition, only: Option<Uuid>) -> SimpleExpr {
-    let mut channels = Query::select()
-        .expr(Expr::cust("1"))
-        .from(channel::Entity)
-        .and_where(Expr::col(channel::Column::Id.as_column_ref()).eq(column(Column::ChannelId)))
-        .cond_where(condition)
-        .to_owned();
-    if let Some(id) = only {
-        channels.and_where(channel::Column::Id.eq(id));
+    let open = Condition::all()
+        .add(channel::Column::PausedAt.is_null())
+        .add(not_told_to_wait);
+    match channel {
+        Some(id) => exists(open.add(channel::Column::Id.eq(id))),
+        None => on_its_channel(open),
     }
-    Expr::exists(channels)
+}
+
+/// Whether this channel is not paused, told to wait or not.
+fn not_paused(channel: Uuid) -> SimpleExpr {
+    exists(
+        Condition::all()
+            .add(channel::Column::Id.eq(channel))
+            .add(channel::Column::PausedAt.is_null()),
+    )
+}
+
+/// Whether there is such a channel. It says nothing of the row, so it is found out once, by its key,
+/// and nothing in it looks like a way to find the rows: SQLite would walk all those of the channel
+/// instead of the few that were picked.
+fn exists(channel: Condition) -> SimpleExpr {
+    Expr::exists(
+        Query::select()
+            .expr(Expr::cust("1"))
+            .from(channel::Entity)
+            .cond_where(channel)
+            .to_owned(),
+    )
+}
+
+/// Whether the row's channel is such a channel.
+pub(super) fn on_its_channel(channel: Condition) -> SimpleExpr {
+    let its = Expr::col(channel::Column::Id.as_column_ref()).eq(column(Column::ChannelId));
+    exists(Condition::all().add(its).add(channel))
 }
 
 /// One probe per priority, each an equality on the due index that stops at `limit` rows, and the

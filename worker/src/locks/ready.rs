@@ -12,7 +12,7 @@ use sea_orm::{
 use uuid::Uuid;
 
 use super::Locks;
-use super::claim::on_channel;
+use super::claim::on_its_channel;
 use super::fence::{scalar, status_is};
 use crate::clock;
 use crate::database::Database;
@@ -96,7 +96,9 @@ impl Locks {
         publication::Entity::find()
             .filter(status_is(Status::Publishing))
             // By its leases: SQLite would walk all rows of the channel, history included.
-            .filter(on_channel(Condition::all(), Some(channel_id)))
+            .filter(on_its_channel(
+                Condition::all().add(channel::Column::Id.eq(channel_id)),
+            ))
             .count(self.db.work())
             .await
     }

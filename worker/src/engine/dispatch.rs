@@ -51,15 +51,28 @@ struct Survey {
     channels: Vec<ReadyChannel>,
     /// Those of them that have something due, by id.
     due: HashMap<Uuid, channel::Model>,
-    taken_at: Instant,
-    took: Duration,
+    /// When another of them will have.
+    next_due_at: Option<Instant>,
+    /// Until when it may be gone by while there is more to do than can be done, if nothing becomes
+    /// due before.
+    good_until: Instant,
 }
 
 impl Survey {
-    /// Whether it may still be gone by while there is more to do than can be done.
-    fn is_fresh(&self) -> bool {
+    fn of(channels: Vec<ReadyChannel>, due: Vec<channel::Model>, asked_at: Instant) -> Self {
         let (least, most) = SURVEY;
-        self.taken_at.elapsed() < (self.took * SURVEYING).clamp(least, most)
+        let waits = channels.iter().filter_map(|one| one.wait(SLOT_IS_NEAR));
+        let next_wait = waits.filter(|wait| !wait.is_zero()).min();
+        Self {
+            next_due_at: next_wait.and_then(|wait| asked_at.checked_add(wait)),
+            good_until: asked_at + (asked_at.elapsed() * SURVEYING).clamp(least, most),
+            due: due.into_iter().map(|row| (row.id, row)).collect(),
+            channels,
+        }
+    }
+
+    fn is_good(&self, now: Instant) -> bool {
+        now < self.good_until && self.next_due_at.is_none_or(|at| now < at)
     }
 }
 
@@ -112,8 +125,12 @@ impl Engine {
                     self.slot_freed.notified().await;
                 }
             };
+            // What becomes due on another channel is not kept waiting.
+            let next_due_at = rounds.survey.as_ref().and_then(|survey| survey.next_due_at);
+            let latest = Instant::now() + GATHER;
+            let latest = next_due_at.map_or(latest, |at| at.min(latest));
             // Whoever comes too late for this claim is there for the next.
-            let _ = tokio::time::timeout(GATHER, gathered).await;
+            let _ = tokio::time::timeout_at(latest, gathered).await;
         }
     }
 
@@ -132,7 +149,7 @@ impl Engine {
     async fn round(self: &Arc<Self>, rounds: &mut Rounds) -> Result<Duration, DbErr> {
         self.release_unknown().await?;
         let mut survey = match rounds.survey.take() {
-            Some(survey) if rounds.more_is_due && survey.is_fresh() => survey,
+            Some(survey) if rounds.more_is_due && survey.is_good(Instant::now()) => survey,
             _ => self.survey().await?,
         };
         start_behind(&mut survey.channels, rounds.last_served);
@@ -174,7 +191,7 @@ impl Engine {
 
     /// Looks over all channels, and ends what it finds too late.
     async fn survey(&self) -> Result<Survey, DbErr> {
-        let taken_at = Instant::now();
+        let asked_at = Instant::now();
         let channels = self.locks.ready_channels().await?;
         if self.locks.miss_overdue(&channels).await? > 0 {
             self.notices.notify_one();
@@ -183,12 +200,7 @@ impl Engine {
             .iter()
             .filter(|channel| channel.wait(SLOT_IS_NEAR) == Some(Duration::ZERO));
         let due = self.rows(due.map(|channel| channel.id).collect()).await?;
-        Ok(Survey {
-            channels,
-            due: due.into_iter().map(|row| (row.id, row)).collect(),
-            taken_at,
-            took: taken_at.elapsed(),
-        })
+        Ok(Survey::of(channels, due, asked_at))
     }
 
     pub(super) async fn rows(&self, ids: Vec<Uuid>) -> Result<Vec<channel::Model>, DbErr> {
@@ -222,5 +234,37 @@ fn start_behind(channels: &mut [ReadyChannel], last_served: Option<Uuid>) {
     if let Some(last) = last_served {
         let behind = channels.partition_point(|channel| channel.id <= last);
         channels.rotate_left(behind);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::{TimeDelta, Utc};
+
+    use super::*;
+
+    /// CHAN-5, WORK-4: a backlog on one channel does not make the others late.
+    #[test]
+    fn a_survey_is_good_until_another_channel_is_due() {
+        let now = Utc::now();
+        let due_in = |milliseconds| ReadyChannel {
+            id: Uuid::now_v7(),
+            urgent_at: None,
+            normal_at: Some(now + TimeDelta::milliseconds(milliseconds)),
+            patient_at: None,
+            not_before: None,
+            next_slot_at: None,
+            db_now: now,
+        };
+        let asked_at = Instant::now();
+        let good_after = |survey: &Survey, milliseconds| {
+            survey.is_good(asked_at + Duration::from_millis(milliseconds))
+        };
+        let alone = Survey::of(vec![due_in(-5)], Vec::new(), asked_at);
+        assert!(good_after(&alone, 49), "while nothing else becomes due");
+        assert!(!good_after(&alone, 201), "but not for ever");
+        let beside = Survey::of(vec![due_in(-5), due_in(30)], Vec::new(), asked_at);
+        assert!(good_after(&beside, 29));
+        assert!(!good_after(&beside, 30));
     }
 }

@@ -19,19 +19,32 @@ pub(crate) struct Hold {
     /// Cancelled when the lease is lost or the database is silent: whatever is still preparing
     /// stops at once.
     pub(crate) stop: CancellationToken,
+    steps: Arc<Steps>,
+}
+
+/// How far it has come.
+#[derive(Debug, Default)]
+struct Steps {
     /// Set right before the commit is sent.
-    committing: Arc<AtomicBool>,
+    committing: AtomicBool,
+    /// Set right before its end is written.
+    settling: AtomicBool,
 }
 
 impl Hold {
     /// From here on the commit may be on its way.
     pub(crate) fn begin_commit(&self) {
-        self.committing.store(true, Ordering::Release);
+        self.steps.committing.store(true, Ordering::Release);
     }
 
     /// Whether the commit may be on its way.
     pub(crate) fn is_committing(&self) -> bool {
-        self.committing.load(Ordering::Acquire)
+        self.steps.committing.load(Ordering::Acquire)
+    }
+
+    /// From here on the lock may be gone because it has ended.
+    pub(crate) fn begin_settle(&self) {
+        self.steps.settling.store(true, Ordering::Release);
     }
 }
 
@@ -54,7 +67,7 @@ impl Holds {
             lease: claim.lease().clone(),
             channel_id: claim.publication().channel_id,
             stop: CancellationToken::new(),
-            committing: Arc::default(),
+            steps: Arc::default(),
         };
         self.lock()
             .running
@@ -113,10 +126,12 @@ impl Holds {
             .count()
     }
 
-    /// Stops what runs under a lost lease; says whether anything did.
+    /// Stops what runs under a lost lease; says whether anything did. What is being settled is not
+    /// stopped by that: the settle finds out whether it came too late.
     pub(crate) fn stop(&self, lock: LockRef) -> bool {
         let known = self.lock();
         let hold = known.running.get(&lock.lock_id);
+        let hold = hold.filter(|hold| !hold.steps.settling.load(Ordering::Acquire));
         hold.inspect(|hold| hold.stop.cancel()).is_some()
     }
 

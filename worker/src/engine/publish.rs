@@ -81,6 +81,7 @@ impl Engine {
             };
             self.apply(&channel, effect, probe).await;
             if let Some(settlement) = settlement {
+                hold.begin_settle();
                 let outcome = self.settle(settlement).await;
                 metric::published_in(&channel.row.name, outcome, started.elapsed());
             }

@@ -83,7 +83,7 @@ pub(super) async fn run(globals: GlobalFlags, args: RunArgs) -> Result<(), Refus
         .map_or("off".to_owned(), |http| http.addr().to_string());
     // A worker whose output nobody reads publishes all the same.
     let _ = output::line(format!("ready worker={id} http={address}"));
-    invite(&db).await?;
+    invite(&db).await;
     let reload = async || {
         reload(&globals, &args.settings, &db, &reloads).await;
         reload_keys(&keyring);
@@ -96,12 +96,14 @@ pub(super) async fn run(globals: GlobalFlags, args: RunArgs) -> Result<(), Refus
     Ok(())
 }
 
-/// Says once how to begin.
-async fn invite(db: &Database) -> Result<(), Refusal> {
-    if channel::Entity::find().count(db.work()).await? == 0 {
-        info!("there are no channels yet: add one with `punctual channel add`");
+/// Says once how to begin. It cannot fail: the worker runs by now, and outlives a database that goes
+/// away.
+async fn invite(db: &Database) {
+    match channel::Entity::find().count(db.work()).await {
+        Ok(0) => info!("there are no channels yet: add one with `punctual channel add`"),
+        Ok(_) => {}
+        Err(error) => warn!(%error, "could not count the channels"),
     }
-    Ok(())
 }
 
 /// BEAT-2 for the channels that have a lease of their own.

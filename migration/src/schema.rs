@@ -1,7 +1,7 @@
 //! Comparing the database's schema with the one this program was built for.
 
 use sea_orm_migration::prelude::*;
-use sea_orm_migration::sea_orm::DatabaseConnection;
+use sea_orm_migration::sea_orm::{DatabaseConnection, DbBackend, Statement};
 
 use crate::Migrator;
 
@@ -78,7 +78,7 @@ where
 /// Names of the applied changes. SeaORM's own functions would create the table they are kept in.
 async fn applied(manager: &SchemaManager<'_>) -> Result<Vec<String>, DbErr> {
     let table = Migrator::migration_table_name();
-    if !manager.has_table(table.to_string()).await? {
+    if !has_table(manager, &table.to_string()).await? {
         return Ok(Vec::new());
     }
     let mut names = Query::select();
@@ -88,6 +88,22 @@ async fn applied(manager: &SchemaManager<'_>) -> Result<Vec<String>, DbErr> {
         .order_by("version", Order::Asc);
     let rows = manager.get_connection().query_all(&names).await?;
     rows.iter().map(|row| row.try_get("", "version")).collect()
+}
+
+/// Whether there is such a table. PostgreSQL is asked by name: its information schema takes longer to
+/// read than all else that a worker asks before it is ready.
+async fn has_table(manager: &SchemaManager<'_>, table: &str) -> Result<bool, DbErr> {
+    const BY_NAME: &str =
+        "SELECT to_regclass(quote_ident(current_schema()) || '.' || quote_ident($1)) IS NOT NULL";
+    let db = manager.get_connection();
+    match manager.get_database_backend() {
+        backend @ DbBackend::Postgres => {
+            let asked = Statement::from_sql_and_values(backend, BY_NAME, [table.into()]);
+            let answer = db.query_one_raw(asked).await?;
+            answer.map_or(Ok(false), |row| row.try_get_by_index(0))
+        }
+        _ => manager.has_table(table).await,
+    }
 }
 
 fn newer(unknown: &[String]) -> DbErr {

@@ -47,7 +47,7 @@ const STEADY_PLANS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = of
 pub struct Database {
     work: DatabaseConnection,
     heartbeat: DatabaseConnection,
-    /// PostgreSQL only: where the LISTEN connection is made.
+    /// A worker's on PostgreSQL only: where the LISTEN connection is made.
     listening: Option<PgPool>,
 }
 
@@ -57,64 +57,38 @@ impl Database {
     /// On SQLite there is one connection for everything: its busy lock is unfair, so one writer per
     /// process is also the fastest, and every write is short.
     pub async fn connect(url: &str, connections: u32) -> Result<Self, DbErr> {
-        Self::open(url, connections, format!("{DURABLE}; {STEADY_PLANS}")).await
-    }
-
-    /// Connects a command, whose questions are many and asked once: each is planned for itself.
-    pub(crate) async fn connect_command(url: &str, connections: u32) -> Result<Self, DbErr> {
-        Self::open(url, connections, DURABLE.to_owned()).await
-    }
-
-    async fn open(url: &str, connections: u32, session: String) -> Result<Self, DbErr> {
-        let session: Arc<str> = session.into();
-        let mut options = ConnectOptions::new(url);
-        options
-            .sqlx_logging(false)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
-            .connect_timeout(ACQUIRE_TIMEOUT)
-            .test_before_acquire_if_idle_for(PING_AFTER_IDLE)
-            .map_sqlx_postgres_pool_opts(move |pool| {
-                let session = session.clone();
-                pool.after_connect(move |connection, _| {
-                    let session = session.clone();
-                    Box::pin(async move {
-                        connection.execute(sqlx::AssertSqlSafe(session)).await?;
-                        Ok(())
-                    })
-                })
-            })
-            .map_sqlx_sqlite_opts(|sqlite| {
-                use sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
-                sqlite
-                    .journal_mode(SqliteJournalMode::Wal)
-                    .synchronous(SqliteSynchronous::Full)
-                    .busy_timeout(SQLITE_BUSY_TIMEOUT)
-                    .foreign_keys(true)
-            });
-        if url.starts_with("sqlite:") {
-            options
-                .max_connections(1)
-                .min_connections(1)
-                .idle_timeout(None)
-                .max_lifetime(None);
-            let work = sea_orm::Database::connect(options).await?;
-            return Ok(Self {
-                heartbeat: work.clone(),
-                work,
-                listening: None,
-            });
+        let session = format!("{DURABLE}; {STEADY_PLANS}");
+        let options = options(url, connections, session);
+        let work = sea_orm::Database::connect(options.clone()).await?;
+        if is_sqlite(url) {
+            return Ok(Self::of_one(work));
         }
-        let mut lane = options.clone();
+        let mut lane = options;
         lane.max_connections(1);
-        options.max_connections(connections);
         let mut listening = lane.clone();
         listening.connect_lazy(true);
         let listening = sea_orm::Database::connect(listening).await?;
         Ok(Self {
-            work: sea_orm::Database::connect(options).await?,
+            work,
             heartbeat: sea_orm::Database::connect(lane).await?,
             listening: Some(listening.get_postgres_connection_pool().clone()),
         })
+    }
+
+    /// Connects a command. Its questions are many and asked once: each is planned for itself. It
+    /// has no heartbeat.
+    pub(crate) async fn connect_command(url: &str, connections: u32) -> Result<Self, DbErr> {
+        let options = options(url, connections, DURABLE.to_owned());
+        Ok(Self::of_one(sea_orm::Database::connect(options).await?))
+    }
+
+    /// One pool for everything.
+    fn of_one(work: DatabaseConnection) -> Self {
+        Self {
+            heartbeat: work.clone(),
+            work,
+            listening: None,
+        }
     }
 
     /// The lane for work.
@@ -141,6 +115,49 @@ impl Database {
     pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, DbErr> {
         begin_write(&self.work).await
     }
+}
+
+fn is_sqlite(url: &str) -> bool {
+    url.starts_with("sqlite:")
+}
+
+/// How a pool connects to `url`; every PostgreSQL session begins with `session`.
+fn options(url: &str, connections: u32, session: String) -> ConnectOptions {
+    let session: Arc<str> = session.into();
+    let mut options = ConnectOptions::new(url);
+    options
+        .sqlx_logging(false)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_timeout(ACQUIRE_TIMEOUT)
+        .test_before_acquire_if_idle_for(PING_AFTER_IDLE)
+        .map_sqlx_postgres_pool_opts(move |pool| {
+            let session = session.clone();
+            pool.after_connect(move |connection, _| {
+                let session = session.clone();
+                Box::pin(async move {
+                    connection.execute(sqlx::AssertSqlSafe(session)).await?;
+                    Ok(())
+                })
+            })
+        })
+        .map_sqlx_sqlite_opts(|sqlite| {
+            use sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
+            sqlite
+                .journal_mode(SqliteJournalMode::Wal)
+                .synchronous(SqliteSynchronous::Full)
+                .busy_timeout(SQLITE_BUSY_TIMEOUT)
+                .foreign_keys(true)
+        });
+    if is_sqlite(url) {
+        options
+            .max_connections(1)
+            .min_connections(1)
+            .idle_timeout(None)
+            .max_lifetime(None);
+    } else {
+        options.max_connections(connections);
+    }
+    options
 }
 
 /// Begins a transaction that will write: IMMEDIATE on SQLite, where upgrading a read to a write

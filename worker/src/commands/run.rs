@@ -7,7 +7,6 @@ use api_client::Registry;
 use clap::Args;
 use entity::channel;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
-use secrecy::ExposeSecret;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -55,9 +54,7 @@ pub(super) struct RunArgs {
 pub(super) async fn run(globals: GlobalFlags, args: RunArgs) -> Result<(), Refusal> {
     let signals = Signals::listen()?;
     let settings = globals.settings(&args.settings)?;
-    Store::or_create(settings.clone()).await?.close().await;
-    let url = settings.database_url.expose_secret();
-    let db = Database::connect(url, settings.database_connections).await?;
+    let Store { db, .. } = Store::to_run(settings.clone()).await?;
     check_leases(&settings, &db).await?;
     let keyring = Keyring::load_or_create(key_variable().as_deref(), &settings.data_dir)?;
 

@@ -25,6 +25,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Commands of people need no pool.
 const CONNECTIONS: u32 = 2;
 
+/// Who opens the database.
+#[derive(Clone, Copy)]
+enum Who {
+    Command,
+    Worker,
+}
+
 /// An open database with the settings that led to it.
 pub(super) struct Store {
     pub(super) settings: Settings,
@@ -34,7 +41,7 @@ pub(super) struct Store {
 impl Store {
     /// Opens what is there and changes nothing. A schema that is behind is refused.
     pub(super) async fn to_read(settings: Settings) -> Result<Self, Refusal> {
-        let db = connect_existing(&settings).await?;
+        let db = connect_existing(&settings, Who::Command).await?;
         match migration::schema(db.work()).await {
             Ok(Schema::Current) => Ok(Self { settings, db }),
             Ok(other) => Err(stale(&settings, &other)),
@@ -44,14 +51,24 @@ impl Store {
 
     /// Opens what is there. An embedded database that is behind is brought up to date.
     pub(super) async fn to_change(settings: Settings) -> Result<Self, Refusal> {
-        let db = connect_existing(&settings).await?;
+        let db = connect_existing(&settings, Who::Command).await?;
         Self::migrated(settings, db).await
     }
 
     /// Opens the database; an embedded one is made if it is not there.
     pub(super) async fn or_create(settings: Settings) -> Result<Self, Refusal> {
+        Self::open_or_create(settings, Who::Command).await
+    }
+
+    /// The same for a worker, with all the connections it has.
+    pub(super) async fn to_run(settings: Settings) -> Result<Self, Refusal> {
+        Self::open_or_create(settings, Who::Worker).await
+    }
+
+    async fn open_or_create(settings: Settings, who: Who) -> Result<Self, Refusal> {
         let Some(file) = sqlite_file(&settings)? else {
-            return Self::to_change(settings).await;
+            let db = connect_existing(&settings, who).await?;
+            return Self::migrated(settings, db).await;
         };
         let made = if settings.is_default_database() && !settings.data_dir.exists() {
             create_folder(&settings.data_dir).map_err(|error| {
@@ -63,7 +80,7 @@ impl Store {
             None
         };
         let url = creating(&settings, &file);
-        let opened = connect(&settings, &url).await;
+        let opened = connect(&settings, &url, who).await;
         if opened.is_err() {
             leave_nothing(&file, made.as_deref());
         }
@@ -116,7 +133,7 @@ pub(super) fn key_variable() -> Option<String> {
         .filter(|key| !key.is_empty())
 }
 
-async fn connect_existing(settings: &Settings) -> Result<Database, Refusal> {
+async fn connect_existing(settings: &Settings, who: Who) -> Result<Database, Refusal> {
     if let Some(file) = sqlite_file(settings)? {
         let exists = file.try_exists();
         if !exists.map_err(|error| unusable(settings, &error))? {
@@ -126,16 +143,18 @@ async fn connect_existing(settings: &Settings) -> Result<Database, Refusal> {
             )));
         }
     }
-    connect(settings, settings.database_url.expose_secret()).await
+    connect(settings, settings.database_url.expose_secret(), who).await
 }
 
-async fn connect(settings: &Settings, url: &str) -> Result<Database, Refusal> {
+async fn connect(settings: &Settings, url: &str, who: Who) -> Result<Database, Refusal> {
     if !settings.is_embedded() {
         knock(settings, url).await?;
     }
-    Database::connect_command(url, CONNECTIONS)
-        .await
-        .map_err(|error| unusable(settings, &plainly(&error)))
+    let connected = match who {
+        Who::Command => Database::connect_command(url, CONNECTIONS).await,
+        Who::Worker => Database::connect(url, settings.database_connections).await,
+    };
+    connected.map_err(|error| unusable(settings, &plainly(&error)))
 }
 
 /// A pool keeps trying and then reports a time-out; one connection says at once what is wrong.

@@ -93,7 +93,7 @@ impl Engine {
 
     async fn run(&self, work: Box<Work>) -> Done {
         if work.claim.phase() == Phase::Reconciling {
-            return self.look(work).await;
+            return Box::pin(self.look(work)).await;
         }
         let progress = Progress::new();
         let give_up_at = Instant::now() + self.settings().publish_deadline;

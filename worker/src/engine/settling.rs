@@ -38,7 +38,8 @@ impl Engine {
                     return outcome_name(settlement.ending());
                 }
                 Ok(Settled::Before) => return outcome_name(settlement.ending()),
-                Err(SettleError::LeaseLost) => return self.lost(&settlement).await,
+                // Boxed like everything that is rarely needed: a task has room for what it awaits.
+                Err(SettleError::LeaseLost) => return Box::pin(self.lost(&settlement)).await,
                 Err(SettleError::Database(error)) => {
                     let ends_at = settlement.lease().deadline().min(give_up_at);
                     let lease_is_over = ends_at.remaining().is_zero();
@@ -117,8 +118,18 @@ impl Engine {
         }
     }
 
-    /// What an outcome means for the channel. Best effort: it never holds up the publication.
+    /// What an outcome means for the channel: most often nothing.
     pub(super) async fn apply(&self, channel: &Channel, effect: Effect, probe: bool) {
+        let is_well = channel.row.consecutive_failures == 0 && !probe;
+        match effect {
+            Effect::Nothing => {}
+            Effect::Healthy if is_well => {}
+            effect => Box::pin(self.change(channel, effect, probe)).await,
+        }
+    }
+
+    /// Best effort: it never holds up the publication.
+    async fn change(&self, channel: &Channel, effect: Effect, probe: bool) {
         let id = channel.row.id;
         let settings = self.settings();
         let done = match effect {
@@ -128,7 +139,6 @@ impl Engine {
                     .end_probe(id, channel.lease(settings.lease))
                     .await
             }
-            Effect::Healthy if channel.row.consecutive_failures == 0 => Ok(()),
             Effect::Healthy => self.state.succeed(id).await,
             Effect::Limited(wait) => self.state.limit(id, wait).await,
             Effect::Failing => {

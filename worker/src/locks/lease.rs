@@ -99,13 +99,14 @@ fn deadline(asked_at: BootInstant, length: Duration) -> BootInstant {
 /// ```compile_fail,E0451
 /// # use worker::locks::{Claim, Lease};
 /// # use entity::publication::Model;
-/// fn forge(publication: Model, lease: Lease) -> Claim {
+/// fn forge(publication: Box<Model>, lease: Lease) -> Claim {
 ///     Claim { publication, lease }
 /// }
 /// ```
 #[derive(Debug)]
 pub struct Claim {
-    publication: publication::Model,
+    /// Boxed, because a claim is handed on from step to step.
+    publication: Box<publication::Model>,
     lease: Lease,
 }
 
@@ -118,7 +119,7 @@ impl Claim {
     ) -> Result<Self, DbErr> {
         let lock = lock_of(&publication)?;
         Ok(Self {
-            publication,
+            publication: Box::new(publication),
             lease: Lease::new(lock, length, asked_at),
         })
     }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::Engine;
 use super::backoff::jittered;
-use super::serve::Served;
+use super::serve::{Served, room_for_others};
 use crate::locks::{ReadyChannel, one_of};
 
 /// The pause after a failed dispatch.
@@ -26,10 +26,12 @@ const SLOT_IS_NEAR: Duration = Duration::from_millis(50);
 /// The pause before a channel that this worker may not serve now is looked at again; a slot that
 /// becomes free comes first.
 const LATER: Duration = Duration::from_millis(500);
-/// How long a free slot waits for others while more is due than there are slots.
-const GATHER: Duration = Duration::from_millis(20);
-/// How long a survey is good for at least, and at most, while more is due than there are slots.
-const SURVEY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
+/// How long a free slot waits for others while more is due than there are slots: so long for each
+/// slot of the worker, because few slots are not worth waiting for, and at most.
+const GATHER: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(50));
+/// How long a survey is good for at least, and at most, while more is due than there are slots. What
+/// is new is announced, so that it ends before.
+const SURVEY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 /// Surveys may take one part in so many of the time then: of thousands of channels they are not free.
 const SURVEYING: u32 = 10;
 
@@ -38,7 +40,7 @@ const SURVEYING: u32 = 10;
 pub(super) struct Rounds {
     recovered_at: Option<Instant>,
     pub(super) looked_at: Option<Instant>,
-    /// Whether the last round left due work behind.
+    /// Whether a channel gave all that it was asked for, so that there is more.
     more_is_due: bool,
     /// The channel that was served last, so that the next round starts behind it.
     last_served: Option<Uuid>,
@@ -119,18 +121,33 @@ impl Engine {
             }
         }
         if rounds.more_is_due {
-            let half = self.settings().concurrency.div_ceil(2);
-            let gathered = async {
-                while self.free_slots() < half {
-                    self.slot_freed.notified().await;
-                }
-            };
-            // What becomes due on another channel is not kept waiting.
-            let next_due_at = rounds.survey.as_ref().and_then(|survey| survey.next_due_at);
-            let latest = Instant::now() + GATHER;
-            let latest = next_due_at.map_or(latest, |at| at.min(latest));
-            // Whoever comes too late for this claim is there for the next.
-            let _ = tokio::time::timeout_at(latest, gathered).await;
+            self.gather(rounds).await;
+        }
+    }
+
+    /// Waits for a quarter of the slots; the others are at work meanwhile. Whoever comes too late for
+    /// this claim is there for the next.
+    async fn gather(&self, rounds: &mut Rounds) {
+        let slots = self.settings().concurrency;
+        let survey = rounds.survey.as_ref();
+        let kept = match survey.is_some_and(|survey| survey.channels.len() > 1) {
+            true => room_for_others(slots),
+            false => 0,
+        };
+        let gathered = async {
+            while self.free_slots() < slots.div_ceil(4) + kept {
+                self.slot_freed.notified().await;
+            }
+        };
+        let (each, most) = GATHER;
+        let latest = Instant::now() + (each * slots).min(most);
+        // What becomes due on another channel is not kept waiting.
+        let next_due_at = survey.and_then(|survey| survey.next_due_at);
+        let latest = next_due_at.map_or(latest, |at| at.min(latest));
+        tokio::select! {
+            () = gathered => {}
+            () = tokio::time::sleep_until(latest) => {}
+            () = self.wake.notified() => rounds.survey = None,
         }
     }
 
@@ -159,6 +176,7 @@ impl Engine {
         let mut pause = jittered(self.settings().poll_interval, rand::random());
         let mut left = u32::try_from(survey.due.len()).unwrap_or(u32::MAX);
         let mut still_true = true;
+        rounds.more_is_due = false;
         for ready in &survey.channels {
             let Some(row) = survey.due.get(&ready.id) else {
                 pause = pause.min(ready.wait(SLOT_IS_NEAR).unwrap_or(pause));
@@ -174,6 +192,7 @@ impl Engine {
             left = left.saturating_sub(1);
             let served = self.serve(row.clone(), share).await?;
             still_true &= !matches!(served, Served::Short | Served::LostRace);
+            rounds.more_is_due |= matches!(served, Served::Full);
             pause = pause.min(match served {
                 Served::Full | Served::Short => {
                     rounds.last_served = Some(ready.id);
@@ -184,7 +203,6 @@ impl Engine {
                 Served::NotHere => pause,
             });
         }
-        rounds.more_is_due = pause.is_zero() && self.free_slots() == 0;
         rounds.survey = still_true.then_some(survey);
         Ok(pause.min(self.serve_looks(rounds).await?))
     }
@@ -261,8 +279,8 @@ mod tests {
             survey.is_good(asked_at + Duration::from_millis(milliseconds))
         };
         let alone = Survey::of(vec![due_in(-5)], Vec::new(), asked_at);
-        assert!(good_after(&alone, 49), "while nothing else becomes due");
-        assert!(!good_after(&alone, 201), "but not for ever");
+        assert!(good_after(&alone, 249), "while nothing else becomes due");
+        assert!(!good_after(&alone, 1_001), "but not for ever");
         let beside = Survey::of(vec![due_in(-5), due_in(30)], Vec::new(), asked_at);
         assert!(good_after(&beside, 29));
         assert!(!good_after(&beside, 30));

@@ -1,7 +1,7 @@
 //! The leases this worker knows it holds (BEAT-1), and how to stop what runs under them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -23,12 +23,31 @@ pub(crate) struct Hold {
 }
 
 /// How far it has come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Steps {
     /// Set right before the commit is sent.
     committing: AtomicBool,
     /// Set right before its end is written.
     settling: AtomicBool,
+    /// How many of the worker's have not come to settling.
+    unsettled: Arc<AtomicUsize>,
+}
+
+impl Steps {
+    fn first(unsettled: Arc<AtomicUsize>) -> Arc<Self> {
+        unsettled.fetch_add(1, Ordering::AcqRel);
+        Arc::new(Self {
+            committing: AtomicBool::new(false),
+            settling: AtomicBool::new(false),
+            unsettled,
+        })
+    }
+
+    fn settle(&self) {
+        if !self.settling.swap(true, Ordering::AcqRel) {
+            self.unsettled.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
 }
 
 impl Hold {
@@ -44,7 +63,7 @@ impl Hold {
 
     /// From here on the lock may be gone because it has ended.
     pub(crate) fn begin_settle(&self) {
-        self.steps.settling.store(true, Ordering::Release);
+        self.steps.settle();
     }
 }
 
@@ -58,32 +77,35 @@ struct Known {
     /// Locks whose end could not be written. They are not renewed, but a commit may stand behind
     /// them: they must never be taken for claims that nobody knows of.
     left: Vec<Lease>,
+    unsettled: Arc<AtomicUsize>,
 }
 
 impl Holds {
     /// Takes note of a claim, from its first moment.
     pub(crate) fn add(&self, claim: &Claim) -> Hold {
+        let mut known = self.lock();
         let hold = Hold {
             lease: claim.lease().clone(),
             channel_id: claim.publication().channel_id,
             stop: CancellationToken::new(),
-            steps: Arc::default(),
+            steps: Steps::first(known.unsettled.clone()),
         };
-        self.lock()
-            .running
-            .insert(claim.lock().lock_id, hold.clone());
+        known.running.insert(claim.lock().lock_id, hold.clone());
         hold
     }
 
     /// Forgets a lease that ended.
     pub(crate) fn remove(&self, lock: LockRef) {
-        self.lock().running.remove(&lock.lock_id);
+        if let Some(hold) = self.lock().running.remove(&lock.lock_id) {
+            hold.steps.settle();
+        }
     }
 
     /// Leaves a lock to recovery: its end could not be written.
     pub(crate) fn leave(&self, lock: LockRef) {
         let mut known = self.lock();
         if let Some(hold) = known.running.remove(&lock.lock_id) {
+            hold.steps.settle();
             known.left.push(hold.lease);
         }
     }
@@ -117,6 +139,11 @@ impl Holds {
         self.lock().running.len()
     }
 
+    /// How many have not come to settling.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.lock().unsettled.load(Ordering::Acquire)
+    }
+
     /// How many of a channel.
     pub(crate) fn of_channel(&self, channel_id: Uuid) -> usize {
         self.lock()
@@ -145,5 +172,22 @@ impl Holds {
     /// Poisoned or not: every write is one call.
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_come_to_settling_is_counted_off_once() {
+        let unsettled = Arc::new(AtomicUsize::new(0));
+        let [one, _other] = [(); 2].map(|()| Steps::first(unsettled.clone()));
+        let left = || unsettled.load(Ordering::Acquire);
+        assert_eq!(left(), 2);
+        one.settle();
+        assert_eq!(left(), 1);
+        one.settle();
+        assert_eq!(left(), 1, "it ended after it had settled");
     }
 }

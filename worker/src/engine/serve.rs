@@ -21,11 +21,16 @@ use crate::telemetry::metric;
 /// Workers line up for a paced channel's slots only while the line is shorter than this.
 const LONGEST_LINE: Duration = Duration::from_secs(5);
 
+/// The slots that are never one channel's alone where there are others: a quarter, one at least.
+pub(super) fn room_for_others(slots: u32) -> u32 {
+    (slots / 4).max(1)
+}
+
 /// What came of serving one channel: how soon it is worth another try.
 pub(super) enum Served {
     /// It gave as many as were asked for; there may be more.
     Full,
-    /// It gave some.
+    /// It gave some, and has no more for now.
     Short,
     /// Due work was under another's lock.
     LostRace,
@@ -77,7 +82,9 @@ impl Engine {
         }
         crash_point!("after_claim");
         metric::claims_won(claims.len() as u64);
-        let served = match claims.len() as u64 >= u64::from(limit) {
+        // A paced channel has no more to give before its next slot.
+        let all = claims.len() as u64 >= u64::from(limit) && !channel.is_paced() && !probe;
+        let served = match all {
             true => Served::Full,
             false => Served::Short,
         };
@@ -86,12 +93,11 @@ impl Engine {
     }
 
     /// A share that leaves room for the other channels, so that one whose platform hangs cannot take
-    /// every slot (WORK-1): half of what is free, and a quarter of all slots, one at least, is never
-    /// its own.
+    /// every slot (WORK-1): half of what is free, and some are never its own.
     pub(super) fn leave_room(&self, channel_id: Uuid, share: u32) -> u32 {
         let in_flight = u32::try_from(self.holds.of_channel(channel_id)).unwrap_or(u32::MAX);
         let slots = self.settings().concurrency;
-        let most = slots.saturating_sub((slots / 4).max(1)).max(1);
+        let most = slots.saturating_sub(room_for_others(slots)).max(1);
         share
             .min(self.free_slots().div_ceil(2))
             .min(most.saturating_sub(in_flight))

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 
 use super::held::Holds;
@@ -15,7 +15,7 @@ use crate::locks::{
 
 /// The largest group: a short transaction even on a slow disk (LOCK-9).
 const GROUP: usize = 200;
-/// From so many in flight on, there is company to wait for.
+/// From so many others on, there is company to wait for.
 const BUSY: usize = 16;
 /// How long it is waited for.
 const COMPANY: Duration = Duration::from_millis(5);
@@ -46,17 +46,19 @@ impl Writer {
     pub(crate) fn start(locks: Locks, holds: &Holds, tasks: &TaskTracker) -> Self {
         let (marks, mut mark_orders) = mpsc::channel::<MarkOrder>(GROUP);
         let (settles, mut settle_orders) = mpsc::channel::<SettleOrder>(GROUP);
-        let (marking, in_flight) = (locks.clone(), holds.clone());
+        let (marking, known) = (locks.clone(), holds.clone());
         tasks.spawn(async move {
+            let unmarked = |group: &[MarkOrder]| known.unsettled().saturating_sub(group.len());
             let mut group = Vec::with_capacity(GROUP);
-            while gather(&mut mark_orders, &mut group, &in_flight).await {
+            while gather(&mut mark_orders, &mut group, unmarked).await {
                 write_marks(&marking, group.drain(..)).await;
             }
         });
-        let in_flight = holds.clone();
+        let known = holds.clone();
         tasks.spawn(async move {
+            let unsettled = |_: &[SettleOrder]| known.unsettled();
             let mut group = Vec::with_capacity(GROUP);
-            while gather(&mut settle_orders, &mut group, &in_flight).await {
+            while gather(&mut settle_orders, &mut group, unsettled).await {
                 write_settles(&locks, group.drain(..)).await;
             }
         });
@@ -99,22 +101,23 @@ impl Writer {
 }
 
 /// Fills `group` with what is ready, and under load with what is ready a moment later; false when
-/// nothing will come any more.
-async fn gather<T>(orders: &mut mpsc::Receiver<T>, group: &mut Vec<T>, in_flight: &Holds) -> bool {
+/// nothing will come any more. A group waits only while more may come than it has: `others` tells how
+/// many are on their way to it.
+async fn gather<T>(
+    orders: &mut mpsc::Receiver<T>,
+    group: &mut Vec<T>,
+    others: impl Fn(&[T]) -> usize,
+) -> bool {
     if orders.recv_many(group, GROUP).await == 0 {
         return false;
     }
-    let in_flight = in_flight.len();
-    if in_flight >= BUSY {
-        let company = async {
-            while group.len() < GROUP.min(in_flight / 2) {
-                let room = GROUP - group.len();
-                if orders.recv_many(group, room).await == 0 {
-                    return;
-                }
-            }
-        };
-        let _ = timeout(COMPANY, company).await;
+    let latest = Instant::now() + COMPANY;
+    while group.len() < GROUP && others(group) > group.len().max(BUSY) {
+        let room = GROUP - group.len();
+        match timeout_at(latest, orders.recv_many(group, room)).await {
+            Ok(1..) => {}
+            Ok(0) | Err(_) => break,
+        }
     }
     true
 }
@@ -142,5 +145,31 @@ async fn write_settles(locks: &Locks, orders: impl Iterator<Item = SettleOrder>)
     let results = locks.settle(&settlements).await;
     for ((settlement, answer), result) in settlements.into_iter().zip(answers).zip(results) {
         let _ = answer.send((settlement, result));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    /// SETTLE-5: a group waits for more than it has, not for fewer, and not for nobody.
+    #[tokio::test]
+    async fn a_group_waits_only_while_more_are_on_their_way_than_it_has() {
+        let (sender, mut orders) = mpsc::channel(GROUP);
+        let mut ready = |here: usize, others: usize| {
+            (0..here).for_each(|order| sender.try_send(order).expect("there is room"));
+            let mut group = Vec::new();
+            let ends_at_once = gather(&mut orders, &mut group, |_| others).now_or_never();
+            assert_eq!(group.len(), here, "whatever is ready is in it");
+            ends_at_once.is_some()
+        };
+        assert!(ready(1, 0), "alone");
+        assert!(ready(1, BUSY), "little is in flight");
+        assert!(!ready(1, BUSY + 1), "there is company to wait for");
+        assert!(ready(40, 40), "most are here");
+        assert!(!ready(40, 41));
+        assert!(ready(GROUP, 1_000), "it is full");
     }
 }

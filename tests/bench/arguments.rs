@@ -61,8 +61,8 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 20)]
     pub(crate) seconds: u64,
 
-    /// The concurrency of each worker
-    #[arg(long, global = true, default_value_t = 500)]
+    /// The slots of a worker; where there are four, each has half as many
+    #[arg(long, global = true, default_value_t = 1000)]
     pub(crate) concurrency: u32,
 
     /// Another `punctual` binary to measure instead of this build

@@ -144,10 +144,18 @@ async fn drain(stage: &Stage, receiver: Receiver, size: u64, workers: u32) -> Re
     let server_cpu = || server_pid.and_then(|pid| usage::cpu_with_children(pid).ok());
     let server_before = server_cpu();
     let statements_before = scene.statements().await?;
-    let concurrency = stage.common.concurrency.to_string();
+    let slots = stage.common.concurrency;
+    let concurrency = if workers > 1 {
+        slots.div_ceil(2)
+    } else {
+        slots
+    }
+    .to_string();
     let mut running = Vec::new();
     for _ in 0..workers {
-        running.push(scene.worker(&["--concurrency", &concurrency]).await?);
+        // One to claim, one to settle, one to spare: each plans every statement for itself.
+        let settings = ["--concurrency", &concurrency, "--database-connections", "3"];
+        running.push(scene.worker(&settings).await?);
     }
     until_drained(&scene).await?;
     let server_after = server_cpu();

@@ -1,7 +1,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 
-use axum::http::HeaderMap;
+use axum::http::header::{
+    ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING, USER_AGENT,
+};
+use axum::http::{HeaderMap, HeaderName};
 use chrono::Utc;
 use serde::{Deserialize, Serialize};
 
@@ -11,15 +14,15 @@ use super::server::locked;
 /// How many requests are remembered.
 const LONGEST: usize = 20_000;
 /// Headers worth remembering. Those that carry credentials are not among them.
-const HEADERS: [&str; 8] = [
-    "user-agent",
-    "accept-encoding",
-    "content-type",
-    "content-length",
-    "transfer-encoding",
-    "da-minor-version",
-    "idempotency-key",
-    "webhook-timestamp",
+static HEADERS: [HeaderName; 8] = [
+    USER_AGENT,
+    ACCEPT_ENCODING,
+    CONTENT_TYPE,
+    CONTENT_LENGTH,
+    TRANSFER_ENCODING,
+    HeaderName::from_static("da-minor-version"),
+    HeaderName::from_static("idempotency-key"),
+    HeaderName::from_static("webhook-timestamp"),
 ];
 
 /// A request the sandbox has seen.
@@ -43,7 +46,7 @@ struct Note {
     at: i64,
     route: Route,
     key: String,
-    headers: Vec<(&'static str, String)>,
+    headers: Vec<(&'static HeaderName, String)>,
 }
 
 impl Requests {
@@ -52,8 +55,8 @@ impl Requests {
             .iter()
             // A copy: the value itself would keep the connection's whole buffer.
             .filter_map(|name| {
-                let value = headers.get(*name)?.as_bytes();
-                Some((*name, String::from_utf8_lossy(value).into_owned()))
+                let value = headers.get(name)?.as_bytes();
+                Some((name, String::from_utf8_lossy(value).into_owned()))
             })
             .collect();
         let note = Note {

@@ -18,6 +18,9 @@ use crate::crash::crash_point;
 use crate::locks::{Batch, Claim};
 use crate::telemetry::metric;
 
+/// The most that one claim takes: what is claimed first is on its way while the next is claimed, and
+/// the transaction is short (LOCK-9).
+const AT_ONCE: u32 = 250;
 /// Workers line up for a paced channel's slots only while the line is shorter than this.
 const LONGEST_LINE: Duration = Duration::from_secs(5);
 
@@ -58,7 +61,7 @@ impl Engine {
         let Some(channel) = self.open(row) else {
             return Ok(Served::NotHere);
         };
-        let (limit, probe) = match self.quota(&channel, share).await? {
+        let (limit, probe) = match self.quota(&channel, share.min(AT_ONCE)).await? {
             Quota::Take(limit) => (limit, false),
             Quota::Probe => (1, true),
             Quota::None => return Ok(Served::Later),

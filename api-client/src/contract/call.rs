@@ -57,6 +57,11 @@ impl Call {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
+    /// When it has to be over.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
     /// Whether the caller still allows the irreversible request to leave.
     pub fn may_send(&self) -> bool {
         self.before_send.as_ref().is_none_or(|may_send| may_send())

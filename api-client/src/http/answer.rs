@@ -1,11 +1,17 @@
 use std::fmt;
+use std::future::poll_fn;
+use std::io::Read;
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use chrono::Utc;
-use reqwest::Response;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use flate2::read::MultiGzDecoder;
+use http_body::Body;
+use hyper::Response;
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
 
 use super::retry_after;
 
@@ -28,35 +34,55 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Reads a response to its end, to the limit or to the timeout, whichever comes first. The
+    /// Reads a response to its end, to the limit or to the deadline, whichever comes first. The
     /// status stands even if the body breaks off.
-    pub(super) async fn read(mut response: Response) -> Self {
-        let status = response.status().as_u16();
-        let limit = if response.status().is_success() {
+    pub(super) async fn read<B>(response: Response<B>, deadline: Instant) -> Self
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let (head, mut rest) = response.into_parts();
+        let limit = if head.status.is_success() {
             LONGEST_ANSWER
         } else {
             LONGEST_ERROR
         };
-        let headers = std::mem::take(response.headers_mut());
         let mut body = BytesMut::new();
-        let complete = loop {
-            match response.chunk().await {
-                Ok(Some(chunk)) => {
-                    let room = limit - body.len();
-                    body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-                    if chunk.len() > room {
-                        break false;
-                    }
-                }
-                Ok(None) => break true,
-                Err(_) => break false,
-            }
-        };
-        Self {
-            status,
-            headers,
+        let read = take(&mut rest, &mut body, limit);
+        let complete = timeout_at(deadline, read).await.unwrap_or(false);
+        let answer = Self {
+            status: head.status.as_u16(),
+            headers: head.headers,
             body: body.freeze(),
             complete,
+        };
+        if answer.is_compressed() {
+            answer.inflated(limit)
+        } else {
+            answer
+        }
+    }
+
+    fn is_compressed(&self) -> bool {
+        !self.body.is_empty()
+            && self
+                .headers
+                .get(CONTENT_ENCODING)
+                .is_some_and(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"gzip"))
+    }
+
+    /// The same with its body as it was before it was compressed.
+    fn inflated(self, limit: usize) -> Self {
+        let mut body = Vec::new();
+        let most = limit as u64 + 1;
+        let inflated = MultiGzDecoder::new(&*self.body)
+            .take(most)
+            .read_to_end(&mut body);
+        let complete = self.complete && inflated.is_ok() && body.len() <= limit;
+        body.truncate(limit);
+        Self {
+            body: body.into(),
+            complete,
+            ..self
         }
     }
 
@@ -102,6 +128,27 @@ impl Answer {
             false => crate::text::line(text).chars().take(LENGTH).collect(),
         }
     }
+}
+
+/// Appends to `body` what comes, up to the limit; whether that was all of it.
+async fn take<B>(rest: &mut B, body: &mut BytesMut, limit: usize) -> bool
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut *rest).poll_frame(cx)).await {
+        let Ok(frame) = frame else {
+            return false;
+        };
+        let Some(chunk) = frame.data_ref() else {
+            continue;
+        };
+        let room = limit - body.len();
+        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if chunk.len() > room {
+            return false;
+        }
+    }
+    true
 }
 
 /// Neither headers nor body: an answer of a token endpoint is all secrets.

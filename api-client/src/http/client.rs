@@ -1,14 +1,19 @@
-use std::error::Error as _;
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{HeaderName, HeaderValue};
+use hyper::Uri;
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, HeaderName, HeaderValue, USER_AGENT};
 use reqwest::redirect::Policy;
-use reqwest::{Body, Client, Method, RequestBuilder, Url};
+use reqwest::{Body, Client, Method, Request, RequestBuilder, Url};
+use rustls::ClientConfig;
+use rustls_platform_verifier::ConfigVerifierExt;
 use secrecy::{ExposeSecret, SecretString};
+use tokio::time::timeout_at;
 
 use super::Answer;
+use super::direct::Direct;
 use super::guarded::{Departure, GuardedBody};
 use crate::{Call, PublishError};
 
@@ -38,20 +43,30 @@ pub struct HttpError(String);
 /// HTTP with the care that publishing needs: no redirects, no hidden retries, bounded answers.
 #[derive(Clone)]
 pub struct HttpClient {
+    /// For what may be repeated, and for what has to go through a proxy.
     client: Client,
+    /// For what leaves only once.
+    direct: Direct,
 }
+
+/// Who is asking.
+const NAME: &str = concat!("punctual/", env!("CARGO_PKG_VERSION"));
 
 /// Common servers drop idle connections after 5 s or more. Staying under that keeps a commit from
 /// being written to a connection that is just being closed, which would make it ambiguous.
-const IDLE_CONNECTION: Duration = Duration::from_secs(4);
+pub(super) const IDLE_CONNECTION: Duration = Duration::from_secs(4);
 
 impl HttpClient {
     /// Makes the client. It installs ring as the process's TLS provider if none is installed yet.
     pub fn new(options: HttpOptions) -> Result<Self, HttpError> {
         // An error here only says that a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        // Read once: the certificates of a system take longer to read than all else here.
+        let tls =
+            ClientConfig::with_platform_verifier().map_err(|error| HttpError(error.to_string()))?;
         let mut builder = Client::builder()
-            .user_agent(concat!("punctual/", env!("CARGO_PKG_VERSION")))
+            .user_agent(NAME)
+            .tls_backend_preconfigured(tls.clone())
             .connect_timeout(options.connect_timeout)
             .redirect(Policy::none())
             .retry(reqwest::retry::never())
@@ -66,7 +81,8 @@ impl HttpClient {
         let client = builder
             .build()
             .map_err(|error| HttpError(describe(&error)))?;
-        Ok(Self { client })
+        let direct = Direct::new(&options, tls);
+        Ok(Self { client, direct })
     }
 
     /// Starts a request.
@@ -78,7 +94,7 @@ impl HttpClient {
     /// [`PublishError::Unavailable`].
     pub async fn send(&self, request: RequestBuilder, call: &Call) -> Result<Answer, PublishError> {
         match request.timeout(call.timeout()?).send().await {
-            Ok(response) => Ok(Answer::read(response).await),
+            Ok(response) => Ok(Answer::read(response.into(), call.deadline()).await),
             Err(error) => Err(PublishError::unavailable(describe(&error))),
         }
     }
@@ -92,20 +108,65 @@ impl HttpClient {
         body: Bytes,
         call: &Call,
     ) -> Result<Answer, PublishError> {
-        let timeout = call.timeout()?;
+        call.timeout()?;
         let (body, departure) = GuardedBody::new(body, call.clone());
-        match request.body(Body::wrap(body)).timeout(timeout).send().await {
-            Ok(response) => Ok(Answer::read(response).await),
-            Err(error) => Err(match departure.get() {
-                Departure::Waiting => PublishError::unavailable(describe(&error)),
+        self.carry(request, body, call)
+            .await
+            .map_err(|why| match departure.get() {
+                Departure::Waiting => PublishError::unavailable(why),
                 Departure::Refused => PublishError::unavailable("held back right before sending"),
-                Departure::Left => PublishError::ambiguous(format!(
-                    "no answer after the request was sent: {}",
-                    describe(&error)
-                )),
-            }),
+                Departure::Left => {
+                    PublishError::ambiguous(format!("no answer after the request was sent: {why}"))
+                }
+            })
+    }
+
+    /// Brings a request to its address; without an answer, why there is none.
+    async fn carry(
+        &self,
+        request: RequestBuilder,
+        body: GuardedBody,
+        call: &Call,
+    ) -> Result<Answer, String> {
+        let mut request = request.build().map_err(|error| describe(&error))?;
+        let address: Uri = request
+            .url()
+            .as_str()
+            .parse()
+            .map_err(|error| chain(&error))?;
+        if !self.direct.reaches(&address) {
+            *request.body_mut() = Some(Body::wrap(body));
+            *request.timeout_mut() = Some(call.remaining());
+            let response = self.client.execute(request).await;
+            let response = response.map_err(|error| describe(&error))?;
+            return Ok(Answer::read(response.into(), call.deadline()).await);
+        }
+        let sent = self.direct.send(directly(request, address, body));
+        match timeout_at(call.deadline(), sent).await {
+            Ok(Ok(response)) => Ok(Answer::read(response, call.deadline()).await),
+            Ok(Err(error)) => Err(chain(&error)),
+            Err(_) => Err(TIMED_OUT.into()),
         }
     }
+}
+
+/// A request as the connection takes it, with the headers that every request has.
+fn directly(mut request: Request, address: Uri, body: GuardedBody) -> hyper::Request<GuardedBody> {
+    let mut direct = hyper::Request::new(body);
+    *direct.method_mut() = std::mem::take(request.method_mut());
+    *direct.uri_mut() = address;
+    let headers = direct.headers_mut();
+    *headers = std::mem::take(request.headers_mut());
+    for (name, value) in [
+        (ACCEPT, "*/*"),
+        (ACCEPT_ENCODING, "gzip"),
+        (USER_AGENT, NAME),
+    ] {
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
+    }
+    direct
 }
 
 /// Nothing inside: the address of a proxy may hold a password.
@@ -127,25 +188,32 @@ pub(crate) fn sensitive_header(
     Ok(request.header(HeaderName::from_static(name), value))
 }
 
+const TIMED_OUT: &str = "timed out";
+
 /// What went wrong, without the address: a webhook's address can be a secret.
 fn describe(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return if error.is_connect() {
             "connecting timed out"
         } else {
-            "timed out"
+            TIMED_OUT
         }
         .into();
     }
+    match error.source() {
+        None => "the request failed".into(),
+        Some(cause) => chain(cause),
+    }
+}
+
+/// An error with all its causes.
+fn chain(error: &dyn Error) -> String {
     let mut causes = Vec::new();
-    let mut cause = error.source();
+    let mut cause = Some(error);
     while let Some(error) = cause {
         causes.push(error.to_string());
         cause = error.source();
     }
     causes.dedup();
-    match causes.is_empty() {
-        true => "the request failed".into(),
-        false => causes.join(": "),
-    }
+    causes.join(": ")
 }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod client;
+mod direct;
 mod guarded;
 mod retry_after;
 

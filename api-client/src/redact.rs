@@ -45,6 +45,9 @@ impl Redact {
 
     /// An answer without the secrets, before it is cut to a length that might cut one in two.
     pub(crate) fn answer(&self, mut answer: Answer) -> Answer {
+        if self.0.is_empty() {
+            return answer;
+        }
         if let Ok(text) = std::str::from_utf8(&answer.body) {
             let redacted = self.text(text);
             if redacted != text {

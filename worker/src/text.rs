@@ -7,6 +7,9 @@ pub(crate) const REFERENCE_CHARS: usize = 2_000;
 
 /// Drops NUL, which PostgreSQL refuses in text, and everything past `max_chars`.
 pub(crate) fn clean(text: &str, max_chars: usize) -> String {
+    if text.len() <= max_chars && !text.contains('\0') {
+        return text.to_owned();
+    }
     text.chars()
         .filter(|&c| c != '\0')
         .take(max_chars)

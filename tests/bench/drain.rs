@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use chrono::{TimeDelta, Utc};
 use tokio::time::sleep;
 
 use crate::floor;
@@ -15,6 +16,11 @@ const SIZE: u64 = 20_000;
 /// A drain that takes longer has failed.
 const LONGEST: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long it takes at most until everything stands, and for each publication.
+const SETTING_UP: Duration = Duration::from_secs(3);
+const SETTING_UP_EACH: Duration = Duration::from_micros(200);
+/// How long nothing happens before the backlog is due.
+const QUIET: TimeDelta = TimeDelta::milliseconds(300);
 
 /// One drain.
 struct Drained {
@@ -126,6 +132,8 @@ fn ratios(of: &[f64], to: &[f64]) -> Vec<f64> {
     of.iter().zip(to).map(|(of, to)| of / to).collect()
 }
 
+/// A backlog becomes due at one instant, to workers that run already: what a start costs is
+/// another measurement (`ready`).
 async fn drain(stage: &Stage, receiver: Receiver, size: u64, workers: u32) -> Result<Drained> {
     let scene = stage.scene().await?;
     let page = match receiver {
@@ -134,16 +142,14 @@ async fn drain(stage: &Stage, receiver: Receiver, size: u64, workers: u32) -> Re
     };
     let url = stage.sandbox.at(page)?;
     let channel = scene.add_channel(receiver, url.as_str()).await?;
-    scene.load(Load::due(channel, size)).await?;
-    scene.settle_down().await?;
-
-    let server_pid = match &stage.server {
-        Some(server) => server.pid().await.ok(),
-        None => None,
+    let due = Utc::now() + SETTING_UP + SETTING_UP_EACH * u32::try_from(size)?;
+    let load = Load {
+        due,
+        apart: TimeDelta::zero(),
+        ..Load::due(channel, size)
     };
-    let server_cpu = || server_pid.and_then(|pid| usage::cpu_with_children(pid).ok());
-    let server_before = server_cpu();
-    let statements_before = scene.statements().await?;
+    scene.load(load).await?;
+    scene.settle_down().await?;
     let slots = stage.common.concurrency;
     let concurrency = if workers > 1 {
         slots.div_ceil(2)
@@ -157,12 +163,26 @@ async fn drain(stage: &Stage, receiver: Receiver, size: u64, workers: u32) -> Re
         let settings = ["--concurrency", &concurrency, "--database-connections", "3"];
         running.push(scene.worker(&settings).await?);
     }
+    let Ok(left) = (due - Utc::now() - QUIET).to_std() else {
+        bail!("the machine is too slow: {size} became due before the workers were ready");
+    };
+    sleep(left).await;
+
+    let server_pid = match &stage.server {
+        Some(server) => server.pid().await.ok(),
+        None => None,
+    };
+    let server_cpu = || server_pid.and_then(|pid| usage::cpu_with_children(pid).ok());
+    let worker_cpu = || -> Result<Duration> {
+        let each = running.iter().map(|worker| usage::cpu(worker.pid));
+        each.sum()
+    };
+    let (server_before, worker_before) = (server_cpu(), worker_cpu()?);
+    let statements_before = scene.statements().await?;
     until_drained(&scene).await?;
-    let server_after = server_cpu();
+    let (server_after, worker_after) = (server_cpu(), worker_cpu()?);
     let statements_after = scene.statements().await?;
-    let mut worker_cpu = Duration::ZERO;
     for worker in running {
-        worker_cpu += usage::cpu(worker.pid)?;
         worker.stop().await?;
     }
     let seconds = verify(stage, &scene, size).await?;
@@ -170,7 +190,7 @@ async fn drain(stage: &Stage, receiver: Receiver, size: u64, workers: u32) -> Re
     let each = |cpu: Duration| cpu.as_secs_f64() * 1e6 / size as f64;
     Ok(Drained {
         per_second: size as f64 / seconds,
-        worker_us: each(worker_cpu),
+        worker_us: each(worker_after - worker_before),
         server_us: server_before
             .zip(server_after)
             .map(|(before, after)| each(after - before)),

@@ -1,5 +1,6 @@
 //! Connections of our own, for the requests that may leave only once: nothing stands between the
-//! request and its connection that could repeat it, send it elsewhere or change it.
+//! request and its connection that could send it elsewhere, change it, or repeat what has left. A
+//! request that finds its connection closed before anything was written takes another.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::Engine;
 use super::backoff::jittered;
-use super::serve::{Served, room_for_others};
+use super::serve::{AT_ONCE, Served, room_for_others};
 use crate::locks::{ReadyChannel, one_of};
 
 /// The pause after a failed dispatch.
@@ -125,8 +125,8 @@ impl Engine {
         }
     }
 
-    /// Waits for a quarter of the slots; the others are at work meanwhile. Whoever comes too late for
-    /// this claim is there for the next.
+    /// Waits for slots that are worth a claim; the others are at work meanwhile. Whoever comes too
+    /// late for this claim is there for the next.
     async fn gather(&self, rounds: &mut Rounds) {
         let slots = self.settings().concurrency;
         let survey = rounds.survey.as_ref();
@@ -135,7 +135,7 @@ impl Engine {
             false => 0,
         };
         let gathered = async {
-            while self.free_slots() < slots.div_ceil(4) + kept {
+            while self.free_slots() < worth_a_claim(slots, kept) {
                 self.slot_freed.notified().await;
             }
         };
@@ -246,6 +246,12 @@ impl Engine {
     }
 }
 
+/// How many slots have to be free: half of those that one channel may have, and never more than one
+/// claim takes, beside those that are kept for the other channels.
+fn worth_a_claim(slots: u32, kept: u32) -> u32 {
+    slots.saturating_sub(kept).div_ceil(2).min(AT_ONCE) + kept
+}
+
 /// Turns the channels so that the round starts behind the one that was served last (CHAN-5).
 fn start_behind(channels: &mut [ReadyChannel], last_served: Option<Uuid>) {
     channels.sort_by_key(|channel| channel.id);
@@ -260,6 +266,25 @@ mod tests {
     use chrono::{TimeDelta, Utc};
 
     use super::*;
+
+    #[test]
+    fn a_claim_waits_for_half_of_the_slots_and_for_no_more_than_it_takes() {
+        assert_eq!(worth_a_claim(1, 0), 1);
+        assert_eq!(worth_a_claim(10, 0), 5);
+        assert_eq!(worth_a_claim(500, 0), AT_ONCE);
+        assert_eq!(
+            worth_a_claim(5_000, 0),
+            AT_ONCE,
+            "the rest goes on meanwhile"
+        );
+        // Slots that one channel never gets do not count as free ones.
+        assert_eq!(worth_a_claim(10, 2), 4 + 2);
+        assert_eq!(
+            worth_a_claim(1, 1),
+            1,
+            "there is never more than all to wait for"
+        );
+    }
 
     /// CHAN-5, WORK-4: a backlog on one channel does not make the others late.
     #[test]

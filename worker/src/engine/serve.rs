@@ -20,7 +20,7 @@ use crate::telemetry::metric;
 
 /// The most that one claim takes: what is claimed first is on its way while the next is claimed, and
 /// the transaction is short (LOCK-9).
-const AT_ONCE: u32 = 250;
+pub(super) const AT_ONCE: u32 = 250;
 /// Workers line up for a paced channel's slots only while the line is shorter than this.
 const LONGEST_LINE: Duration = Duration::from_secs(5);
 

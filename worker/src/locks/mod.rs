@@ -52,7 +52,7 @@ pub use transition::{Ending, Failure};
 
 /// How many rows one writing transaction takes (LOCK-9): a heartbeat never waits long for it, and
 /// its statements stay within what the databases take as parameters.
-const TOGETHER: usize = 500;
+pub(crate) const TOGETHER: usize = 500;
 
 /// The execution locks as one worker sees them.
 #[derive(Clone, Debug)]

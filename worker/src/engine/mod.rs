@@ -21,6 +21,7 @@ mod reaper;
 mod serve;
 mod settling;
 mod stopped;
+mod survey;
 mod wake;
 mod worker;
 mod writer;

@@ -1,5 +1,7 @@
 //! What the transport knows: never sent, or perhaps accepted.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use api_client::sandbox::{Action, Fault, Route};
@@ -186,9 +188,8 @@ async fn a_webhook_body_that_drips_past_the_timeout_is_still_accepted() {
     );
 }
 
-/// A kept-alive connection that the server closed meanwhile is not mistaken for a lost answer.
 #[tokio::test]
-async fn one_request_goes_out_per_commit_and_connections_are_reused() {
+async fn one_whole_request_goes_out_per_commit() {
     let sandbox = sandbox().await;
     let hook = webhook(&format!("{}/hook/a", sandbox.url()), json!({}));
     for _ in 0..20 {
@@ -214,4 +215,47 @@ async fn one_request_goes_out_per_commit_and_connections_are_reused() {
             "{request:?}"
         );
     }
+}
+
+/// A server that answers on each connection as often as it is asked, or once if the answer says so;
+/// and how many connections it had.
+async fn counting(answer: &'static str) -> (String, Arc<AtomicUsize>) {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    let address = stand_in(move |mut stream| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async move {
+            // The requests of these tests are small and sent in one piece.
+            while matches!(stream.read(&mut [0; 65536]).await, Ok(1..)) {
+                let _ = stream.write_all(answer.as_bytes()).await;
+                if answer.contains("connection: close") {
+                    return;
+                }
+            }
+        }
+    })
+    .await;
+    (address, connections)
+}
+
+#[tokio::test]
+async fn one_connection_carries_one_commit_after_another() {
+    let (address, connections) = counting("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    let hook = webhook(&format!("http://{address}/"), json!({}));
+    for _ in 0..20 {
+        commit(&*hook, &call()).await.expect("accepted");
+    }
+    assert_eq!(connections.load(Ordering::Relaxed), 1);
+}
+
+/// A connection that ends with its answer is not mistaken for a lost answer to the next commit.
+#[tokio::test]
+async fn a_receiver_that_closes_after_each_answer_hears_every_commit_once() {
+    let closing = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+    let (address, connections) = counting(closing).await;
+    let hook = webhook(&format!("http://{address}/"), json!({}));
+    for _ in 0..20 {
+        commit(&*hook, &call()).await.expect("accepted");
+    }
+    assert_eq!(connections.load(Ordering::Relaxed), 20);
 }

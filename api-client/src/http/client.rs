@@ -10,7 +10,6 @@ use reqwest::{Body, Client, Method, Request, RequestBuilder, Url};
 use rustls::ClientConfig;
 use rustls_platform_verifier::ConfigVerifierExt;
 use secrecy::{ExposeSecret, SecretString};
-use tokio::time::timeout_at;
 
 use super::Answer;
 use super::direct::Direct;
@@ -141,12 +140,9 @@ impl HttpClient {
             let response = response.map_err(|error| describe(&error))?;
             return Ok(Answer::read(response.into(), call.deadline()).await);
         }
-        let sent = self.direct.send(directly(request, address, body));
-        match timeout_at(call.deadline(), sent).await {
-            Ok(Ok(response)) => Ok(Answer::read(response, call.deadline()).await),
-            Ok(Err(error)) => Err(chain(&error)),
-            Err(_) => Err(TIMED_OUT.into()),
-        }
+        let request = directly(request, address, body);
+        let sent = self.direct.send(request, call.deadline()).await;
+        sent.map_err(|error| chain(&*error))
     }
 }
 
@@ -188,15 +184,13 @@ pub(crate) fn sensitive_header(
     Ok(request.header(HeaderName::from_static(name), value))
 }
 
-const TIMED_OUT: &str = "timed out";
-
 /// What went wrong, without the address: a webhook's address can be a secret.
 fn describe(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return if error.is_connect() {
             "connecting timed out"
         } else {
-            TIMED_OUT
+            "timed out"
         }
         .into();
     }

@@ -3,30 +3,28 @@
 //! request that finds its connection closed before anything was written takes another.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use hyper::body::Incoming;
-use hyper::{Request, Response, Uri};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper::header::{HOST, HeaderValue};
+use hyper::{Request, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::{Client, Error};
 use hyper_util::client::proxy::matcher::Matcher;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ClientConfig;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
 
-use super::client::{HttpOptions, IDLE_CONNECTION};
+use super::Answer;
+use super::client::HttpOptions;
+use super::connection::{BoxError, Connection, NotAnswered, TimedOut, Wire};
 use super::guarded::GuardedBody;
+use super::pool::{Pool, Seat, Turn};
 
 /// Keeps connections and sends over them. Clones share them.
 #[derive(Clone)]
 pub(super) struct Direct {
-    client: Client<Connector, GuardedBody>,
+    connector: Connector,
+    pool: Arc<Pool>,
     /// None where no proxy is used.
     proxies: Option<Arc<Matcher>>,
 }
@@ -44,14 +42,14 @@ impl Direct {
                 .wrap_connector(tcp),
             patience: options.connect_timeout,
         };
-        let client = Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE_CONNECTION)
-            .pool_timer(TokioTimer::new())
-            .build(connector);
         let proxies = options
             .system_proxy
             .then(|| Arc::new(Matcher::from_system()));
-        Self { client, proxies }
+        Self {
+            connector,
+            pool: Arc::default(),
+            proxies,
+        }
     }
 
     /// Whether no proxy stands before this address.
@@ -62,14 +60,64 @@ impl Direct {
         }
     }
 
-    /// Sends one request; gives its answer as soon as the head of it is there.
+    /// Sends one request and reads its answer.
     pub(super) async fn send(
         &self,
-        request: Request<GuardedBody>,
-    ) -> Result<Response<Incoming>, Error> {
-        self.client.request(request).await
+        mut request: Request<GuardedBody>,
+        deadline: Instant,
+    ) -> Result<Answer, BoxError> {
+        let address = to_its_host(&mut request)?;
+        loop {
+            let found = timeout_at(deadline, self.connection(&address));
+            let (seat, mut connection, is_new) = found.await.map_err(|_| TimedOut)??;
+            match connection.send(request, deadline).await {
+                Ok(answer) => {
+                    if answer.complete {
+                        seat.give_back(connection);
+                    }
+                    return Ok(answer);
+                }
+                // It was closed before anything was written.
+                Err(NotAnswered {
+                    unsent: Some(unsent),
+                    ..
+                }) if !is_new => request = unsent,
+                Err(NotAnswered { error, .. }) => return Err(error),
+            }
+        }
+    }
+
+    /// A connection to the host of this address, and whether it is a new one.
+    async fn connection(&self, address: &Uri) -> Result<(Seat, Box<Connection>, bool), BoxError> {
+        Ok(match self.pool.turn(address).await.ok_or(NoHost)? {
+            Turn::Kept(seat, connection) => (seat, connection, false),
+            Turn::Open(seat) => (seat, Box::pin(self.open(address)).await?, true),
+        })
+    }
+
+    async fn open(&self, address: &Uri) -> Result<Box<Connection>, BoxError> {
+        self.pool.keep_swept();
+        let wire = self.connector.connect(address.clone()).await?;
+        Ok(Box::new(Connection::over(wire).await?))
     }
 }
+
+/// Makes a request one that its host understands: the path alone, and a `Host`. Gives the whole
+/// address.
+fn to_its_host(request: &mut Request<GuardedBody>) -> Result<Uri, BoxError> {
+    let path = request.uri().path_and_query().ok_or(NoHost)?.clone();
+    let address = std::mem::replace(request.uri_mut(), Uri::from(path));
+    // Without a name and a password, and without a port that goes without saying: reqwest took
+    // the one out of the address, and no parsed address has the other.
+    let host = address.authority().ok_or(NoHost)?;
+    let host = HeaderValue::from_str(host.as_str())?;
+    request.headers_mut().insert(HOST, host);
+    Ok(address)
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the address has no host")]
+struct NoHost;
 
 /// Connects with TLS where the address says so, within a time of its own.
 #[derive(Clone)]
@@ -78,24 +126,15 @@ struct Connector {
     patience: Duration,
 }
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
 #[derive(Debug, thiserror::Error)]
 #[error("connecting timed out")]
 struct TooSlow;
 
-impl Service<Uri> for Connector {
-    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.https.poll_ready(cx)
-    }
-
-    fn call(&mut self, address: Uri) -> Self::Future {
-        timeout(self.patience, self.https.call(address))
-            .map(|connected| connected.unwrap_or_else(|_| Err(TooSlow.into())))
-            .boxed()
+impl Connector {
+    async fn connect(&self, address: Uri) -> Result<Wire, BoxError> {
+        match timeout(self.patience, self.https.clone().call(address)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(TooSlow.into()),
+        }
     }
 }

@@ -2,8 +2,10 @@
 
 mod answer;
 mod client;
+mod connection;
 mod direct;
 mod guarded;
+mod pool;
 mod retry_after;
 
 pub use answer::Answer;

@@ -1,0 +1,145 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use hyper::Uri;
+use hyper::http::uri::{Authority, Scheme};
+use tokio::sync::Notify;
+use tokio::time::{Instant, interval, timeout_at};
+
+use super::client::IDLE_CONNECTION;
+use super::connection::Connection;
+
+/// From so many connections to one host on, it is waited for one that comes free.
+const PLENTY: usize = 64;
+/// How long that is waited for before one more is opened: a host that answers quickly is served by
+/// few connections, and one that takes its time by as many as there are requests.
+const TURN: Duration = Duration::from_millis(5);
+
+/// Connections that wait for their next request, by host.
+#[derive(Default)]
+pub(super) struct Pool {
+    hosts: Mutex<HashMap<(Scheme, Authority), Arc<Host>>>,
+    swept: OnceLock<()>,
+}
+
+/// The connections to one host.
+#[derive(Default)]
+struct Host {
+    lines: Mutex<Lines>,
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct Lines {
+    idle: Vec<(Box<Connection>, Instant)>,
+    /// Those that are in use or being opened.
+    busy: usize,
+}
+
+/// The right to one connection of a host: given back with the connection, or without it.
+pub(super) struct Seat {
+    host: Arc<Host>,
+}
+
+/// What a request gets.
+pub(super) enum Turn {
+    /// A connection that has been used before.
+    Kept(Seat, Box<Connection>),
+    /// A new one may be opened.
+    Open(Seat),
+}
+
+impl Pool {
+    /// A connection to the host of this address, or the right to open one; none if the address has
+    /// no host.
+    pub(super) async fn turn(&self, address: &Uri) -> Option<Turn> {
+        let origin = (address.scheme()?.clone(), address.authority()?.clone());
+        let host = locked(&self.hosts).entry(origin).or_default().clone();
+        if let Some(turn) = host.turn() {
+            return Some(turn);
+        }
+        // Boxed like everything that is rarely needed: a request has room for what it awaits.
+        Some(Box::pin(host.wait()).await)
+    }
+
+    /// Closes, as long as there is a pool, what has not been used for a while.
+    pub(super) fn keep_swept(self: &Arc<Self>) {
+        self.swept.get_or_init(|| {
+            let pool = Arc::downgrade(self);
+            tokio::spawn(async move {
+                let mut ticks = interval(IDLE_CONNECTION / 2);
+                while let Some(pool) = pool.upgrade() {
+                    pool.sweep();
+                    drop(pool);
+                    ticks.tick().await;
+                }
+            });
+        });
+    }
+
+    fn sweep(&self) {
+        locked(&self.hosts).retain(|_, host| {
+            let mut lines = locked(&host.lines);
+            lines.idle.retain(|(_, since)| is_fresh(*since));
+            lines.busy > 0 || !lines.idle.is_empty()
+        });
+    }
+}
+
+fn is_fresh(since: Instant) -> bool {
+    since.elapsed() < IDLE_CONNECTION
+}
+
+impl Host {
+    /// None if there are plenty and all are busy.
+    fn turn(self: &Arc<Self>) -> Option<Turn> {
+        let mut lines = locked(&self.lines);
+        // The last one used is the least likely to have been closed meanwhile.
+        while let Some((mut connection, since)) = lines.idle.pop() {
+            if is_fresh(since) && connection.is_ready() {
+                return Some(Turn::Kept(self.seat(lines), connection));
+            }
+        }
+        (lines.busy < PLENTY).then(|| Turn::Open(self.seat(lines)))
+    }
+
+    /// Waits for one that comes free, and then for no more.
+    async fn wait(self: Arc<Self>) -> Turn {
+        let latest = Instant::now() + TURN;
+        while timeout_at(latest, self.freed.notified()).await.is_ok() {
+            if let Some(turn) = self.turn() {
+                return turn;
+            }
+        }
+        Turn::Open(self.seat(locked(&self.lines)))
+    }
+
+    fn seat(self: &Arc<Self>, mut lines: MutexGuard<'_, Lines>) -> Seat {
+        lines.busy += 1;
+        Seat { host: self.clone() }
+    }
+}
+
+impl Seat {
+    /// Keeps a connection for whoever comes next.
+    pub(super) fn give_back(self, connection: Box<Connection>) {
+        let mut lines = locked(&self.host.lines);
+        lines.idle.push((connection, Instant::now()));
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        locked(&self.host.lines).busy -= 1;
+        self.host.freed.notify_one();
+    }
+}
+
+/// A lock that outlives a panic: what it guards is whole between any two statements.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+use std::time::Duration;
+
+use futures::FutureExt;
+use hyper_rustls::MaybeHttpsStream;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+
+fn address() -> Uri {
+    Uri::from_static("http://127.0.0.1:4000/hook")
+}
+
+/// The seats of a host that has plenty of connections, all busy.
+async fn plenty(pool: &Pool) -> Vec<Seat> {
+    let mut seats = Vec::new();
+    for _ in 0..PLENTY {
+        match pool.turn(&address()).await {
+            Some(Turn::Open(seat)) => seats.push(seat),
+            _ => panic!("there is none to keep yet"),
+        }
+    }
+    seats
+}
+
+/// A connection of ours, and its other end.
+async fn connection() -> (Box<Connection>, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let ours = TcpStream::connect(address).await.expect("it listens");
+    let (theirs, _) = listener.accept().await.expect("it was called");
+    let wire = MaybeHttpsStream::Http(TokioIo::new(ours));
+    let connection = Connection::over(wire).await.expect("nothing is sent yet");
+    (Box::new(connection), theirs)
+}
+
+async fn seat(pool: &Pool) -> Seat {
+    match pool.turn(&address()).await {
+        Some(Turn::Open(seat) | Turn::Kept(seat, _)) => seat,
+        None => panic!("the address has a host"),
+    }
+}
+
+fn is_kept(turn: Option<Turn>) -> bool {
+    matches!(turn, Some(Turn::Kept(..)))
+}
+
+#[tokio::test]
+async fn a_slow_host_gets_as_many_as_there_are_requests_each_after_a_moment() {
+    let pool = Pool::default();
+    let mut seats = plenty(&pool).await;
+    for _ in 0..10 {
+        let asked_at = Instant::now();
+        seats.push(seat(&pool).await);
+        assert!(asked_at.elapsed() >= TURN);
+    }
+}
+
+#[tokio::test]
+async fn whoever_waits_goes_on_as_soon_as_another_is_done() {
+    let pool = Pool::default();
+    let mut seats = plenty(&pool).await;
+    let address = address();
+    let mut waiting = Box::pin(pool.turn(&address));
+    assert!(
+        waiting.as_mut().now_or_never().is_none(),
+        "there are plenty"
+    );
+    seats.pop();
+    assert!(waiting.now_or_never().is_some());
+}
+
+#[tokio::test]
+async fn a_connection_serves_the_next_request_to_its_host_alone() {
+    let pool = Pool::default();
+    let (connection, _theirs) = connection().await;
+    seat(&pool).await.give_back(connection);
+    let elsewhere = Uri::from_static("http://127.0.0.1:4001/hook");
+    assert!(!is_kept(pool.turn(&elsewhere).await));
+    let kept = pool.turn(&address()).await;
+    assert!(!is_kept(pool.turn(&address()).await), "it is in use");
+    assert!(is_kept(kept));
+}
+
+/// What was closed meanwhile would make the next commit ambiguous.
+#[tokio::test]
+async fn a_connection_that_was_closed_while_it_waited_is_not_used() {
+    let pool = Pool::default();
+    let (connection, theirs) = connection().await;
+    seat(&pool).await.give_back(connection);
+    drop(theirs);
+    // The runtime hears of it when it next looks at its sockets.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!is_kept(pool.turn(&address()).await));
+}
+
+#[tokio::test]
+async fn a_connection_that_waited_too_long_is_not_used_and_is_swept_away() {
+    let pool = Pool::default();
+    for swept in [false, true] {
+        let (connection, _theirs) = connection().await;
+        seat(&pool).await.give_back(connection);
+        for host in locked(&pool.hosts).values() {
+            for (_, since) in &mut locked(&host.lines).idle {
+                *since -= IDLE_CONNECTION;
+            }
+        }
+        if swept {
+            pool.sweep();
+            assert!(
+                locked(&pool.hosts).is_empty(),
+                "nothing is left of the host"
+            );
+        }
+        assert!(!is_kept(pool.turn(&address()).await));
+    }
+}
+
+#[tokio::test]
+async fn an_address_without_a_host_gets_none() {
+    let turn = Pool::default().turn(&Uri::from_static("/hook")).await;
+    assert!(turn.is_none());
+}

@@ -22,5 +22,6 @@ mod studio;
 mod swarm;
 mod tokens;
 mod transactions;
+mod ways;
 
 pub(crate) use stage::Stage;

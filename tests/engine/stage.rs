@@ -25,7 +25,7 @@ use worker::engine::Worker;
 use worker::seal::Sealer;
 use worker::settings::{Settings, Sources};
 
-use crate::support::{Finished, RealWorker, TestDb};
+use crate::support::{Finished, RealWorker, TestDb, punctual};
 
 /// How long anything may take before a test gives up on it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -302,6 +302,13 @@ impl Stage {
     /// Starts a worker as a process of its own.
     pub(crate) async fn real(&self, overrides: &[(&str, &str)]) -> Result<RealWorker> {
         RealWorker::start(self.folder(), &self.flags(overrides)?, &[]).await
+    }
+
+    /// Starts one with something of its own in its environment.
+    pub(crate) async fn real_with(&self, environment: &[(&str, &str)]) -> Result<RealWorker> {
+        let mut command = punctual(self.folder(), &self.flags(&[])?, &["run"]);
+        command.envs(environment.iter().copied());
+        RealWorker::of(command).await
     }
 
     /// Starts several at once.

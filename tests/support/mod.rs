@@ -10,7 +10,7 @@ mod rows;
 pub(crate) use commands::{Finished, migration};
 pub(crate) use database::{Engine, TestDb};
 pub(crate) use proxy::Proxy;
-pub(crate) use real_worker::RealWorker;
+pub(crate) use real_worker::{RealWorker, punctual};
 
 /// Turns functions of the shape `async fn name(db: TestDb) -> anyhow::Result<()>` into two tests
 /// each, `name::sqlite` and `name::postgres`. A function that is not listed is dead code, which

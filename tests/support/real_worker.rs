@@ -62,7 +62,12 @@ impl RealWorker {
         arguments: &[&str],
     ) -> Result<Self> {
         let arguments = [&["run"], arguments].concat();
-        let mut child = punctual(folder, settings, &arguments)
+        Self::of(punctual(folder, settings, &arguments)).await
+    }
+
+    /// Starts this `punctual run` and waits until it is ready.
+    pub(crate) async fn of(mut command: Command) -> Result<Self> {
+        let mut child = command
             .env("PUNCTUAL_LOG_FORMAT", "json")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -12,6 +12,7 @@
 mod channel;
 mod contract;
 mod http;
+mod locked;
 mod media;
 mod redact;
 mod text;

@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -6,6 +6,7 @@ use tokio::sync::{Mutex as Lock, OwnedMutexGuard};
 use tokio::time::{Instant, timeout};
 
 use super::{StoredTokens, TokenLock, TokenStore, TokenStoreError, Tokens};
+use crate::locked::locked;
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -44,11 +45,7 @@ impl TokenLock for Held {
 #[async_trait]
 impl TokenStore for MemoryTokenStore {
     async fn load(&self) -> Result<StoredTokens, TokenStoreError> {
-        Ok(self
-            .stored
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone())
+        Ok(locked(&self.stored).clone())
     }
 
     async fn lock(&self, wait: Duration) -> Result<Option<Box<dyn TokenLock>>, TokenStoreError> {
@@ -66,7 +63,7 @@ impl TokenStore for MemoryTokenStore {
         version: i64,
         tokens: &Tokens,
     ) -> Result<Option<i64>, TokenStoreError> {
-        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stored = locked(&self.stored);
         if stored.version != version {
             return Ok(None);
         }

@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use hyper::Uri;
@@ -9,6 +9,7 @@ use tokio::time::{Instant, interval, timeout_at};
 
 use super::client::IDLE_CONNECTION;
 use super::connection::Connection;
+use crate::locked::locked;
 
 /// From so many connections to one host on, it is waited for one that comes free.
 const PLENTY: usize = 64;
@@ -134,11 +135,6 @@ impl Drop for Seat {
         locked(&self.host.lines).busy -= 1;
         self.host.freed.notify_one();
     }
-}
-
-/// A lock that outlives a panic: what it guards is whole between any two statements.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -16,6 +16,7 @@ use super::requests::{Requests, Seen};
 use super::stage::{Held, Stage};
 use super::webhook::Receivers;
 use super::{control, deviantart, webhook};
+pub(super) use crate::locked::locked;
 
 /// Everything the sandbox knows.
 #[derive(Default)]
@@ -187,9 +188,4 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(LINE)
-}
-
-/// A lock that outlives a panic: the sandbox has nothing that could be left half done.
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -175,7 +175,7 @@ async fn claim_all(desk: &Desk) -> Result<Vec<String>> {
     let acts = desk.acts().await?;
     let mut titles = Vec::new();
     for claim in desk.locks().await?.claim(batch).await? {
-        titles.push(acts.post_of(claim.publication()).await?.title);
+        titles.push(acts.post(claim.publication().post_id).await?.title);
     }
     Ok(titles)
 }

@@ -68,14 +68,14 @@ async fn an_edit_and_a_claim_agree_on_the_post(db: TestDb) -> Result<()> {
     let (acts, locks) = (desk.acts().await?, desk.locks().await?);
     for _ in 0..20 {
         let id = desk.schedule_at("now", "old").await?;
-        let was = acts.post_of(&desk.row(id).await?).await?;
+        let was = acts.post(desk.row(id).await?.post_id).await?;
         let mut new = was.clone();
         new.title = "new".to_owned();
         let (edit, claim) = join(acts.edit(id, &was, &new), locks.acquire(id, LEASE)).await;
         let edited = won(&edit);
         let claim = claim?;
         if let Some(claim) = &claim {
-            let title = acts.post_of(claim.publication()).await?.title;
+            let title = acts.post(claim.publication().post_id).await?.title;
             // An edit that won before the claim is part of what the claim sees.
             assert_eq!(title, if edited { "new" } else { "old" });
         } else {
@@ -90,7 +90,7 @@ async fn two_people_cannot_edit_the_same_words(db: TestDb) -> Result<()> {
     let desk = Desk::with_blog(db).await?;
     let acts = desk.acts().await?;
     let id = desk.schedule("x").await?;
-    let was = acts.post_of(&desk.row(id).await?).await?;
+    let was = acts.post(desk.row(id).await?.post_id).await?;
     let (mut hers, mut his) = (was.clone(), was.clone());
     hers.title = "hers".to_owned();
     his.title = "his".to_owned();
@@ -100,7 +100,7 @@ async fn two_people_cannot_edit_the_same_words(db: TestDb) -> Result<()> {
         matches!(second, Err(ActError::Changed { .. })),
         "{second:?}"
     );
-    assert_eq!(acts.post_of(&desk.row(id).await?).await?, hers);
+    assert_eq!(acts.post(desk.row(id).await?.post_id).await?, hers);
     assert_eq!(desk.history(id).await?, ["edited"]);
     Ok(())
 }
@@ -194,7 +194,7 @@ async fn take_back(
         1 => Ok(Some(acts.reschedule(id, &in_another_age()).await?.status)),
         _ => {
             let row = desk.row(id).await.expect("the row is there");
-            let was = acts.post_of(&row).await?;
+            let was = acts.post(row.post_id).await?;
             let mut new = was.clone();
             new.title.push_str(", edited");
             acts.edit(id, &was, &new).await?;

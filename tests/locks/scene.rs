@@ -11,8 +11,8 @@ use sea_orm::{
 use uuid::Uuid;
 use worker::database::Database;
 use worker::locks::{
-    Batch, Claim, Ending, Failure, LockRef, Locks, Mark, Policy, Replay, SettleError, Settled,
-    Settlement,
+    Batch, Claim, Claimed, Ending, Failure, LockRef, Locks, Mark, Policy, Replay, SettleError,
+    Settled, Settlement,
 };
 
 use crate::support::{Engine, TestDb};
@@ -261,6 +261,26 @@ pub(super) async fn mark(
         .await;
     assert_eq!(answers.len(), 1, "one answer for one mark");
     answers.remove(0)
+}
+
+/// What the claim of a row knows of it.
+pub(super) fn claimed(row: &publication::Model) -> Result<Claimed> {
+    Ok(Claimed {
+        id: row.id,
+        post_id: row.post_id,
+        channel_id: row.channel_id,
+        publish_at: row.publish_at,
+        next_attempt_at: row.next_attempt_at,
+        priority: row.priority,
+        attempts: row.attempts,
+        execution_lock_id: row.execution_lock_id.context("it is locked")?,
+        execution_locked_at: row.execution_locked_at.context("it is locked")?,
+        execution_version: row.execution_version,
+        locked_by: row.locked_by.context("it is locked")?,
+        phase: row.phase.context("it is locked")?,
+        commit_started_at: row.commit_started_at,
+        replay_until: row.replay_until,
+    })
 }
 
 pub(super) fn receipt(remote_id: &str) -> Receipt {

@@ -23,6 +23,7 @@ async fn what_the_worker_does_not_know_is_released_and_the_known_kept(db: TestDb
     let foreign = scene.claimed_by(&other).await?;
     let lost = scene.claimed_by(&worker).await?.lock();
     let kept = scene.row(known.lock().publication_id).await?;
+    let others = scene.row(foreign.lock().publication_id).await?;
 
     let released = worker.release_unknown(&[known.lease().clone()]).await?;
 
@@ -36,10 +37,9 @@ async fn what_the_worker_does_not_know_is_released_and_the_known_kept(db: TestDb
     assert_eq!(history.len(), 1);
     assert_eq!(history[0].outcome, Outcome::Released);
     assert_eq!(scene.row(known.lock().publication_id).await?, kept);
-    let row = scene.row(foreign.lock().publication_id).await?;
     assert_eq!(
-        &row,
-        foreign.publication(),
+        scene.row(others.id).await?,
+        others,
         "others' locks are not ours to release"
     );
     assert!(worker.acquire(lost.publication_id, LEASE).await?.is_some());

@@ -295,7 +295,7 @@ impl Player<'_> {
             let old = &before.rows[&id];
             ensure!(old.execution_lock_id.is_none(), "it was locked: {old:?}");
             ensure!(old.accepted_at.is_none(), "it was accepted: {old:?}");
-            let charged = i32::from(row.phase != Some(Phase::Reconciling));
+            let charged = i32::from(row.phase != Phase::Reconciling);
             ensure!(row.attempts == old.attempts + charged, "{old:?} {row:?}");
             ensure!(row.execution_version == old.execution_version + 1);
             ensure!(

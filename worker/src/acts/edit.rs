@@ -15,9 +15,9 @@ use super::{ActError, Acts, NewPost};
 use crate::retry;
 
 impl Acts {
-    /// The post of a publication as it stands.
-    pub async fn post_of(&self, publication: &Model) -> Result<NewPost, DbErr> {
-        read_post(self.db.work(), publication.post_id).await
+    /// A post as it stands.
+    pub async fn post(&self, post_id: Uuid) -> Result<NewPost, DbErr> {
+        read_post(self.db.work(), post_id).await
     }
 
     /// Changes the post of a scheduled publication from `was`, as the person saw it, to `new`.

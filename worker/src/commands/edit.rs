@@ -82,7 +82,7 @@ async fn edit(store: &Store, args: &EditArgs) -> Result<(), Refusal> {
         .one(store.db.work())
         .await?
         .ok_or(ActError::NotFound { id })?;
-    let was = acts.post_of(&row).await?;
+    let was = acts.post(row.post_id).await?;
     let mut new = changed(&was, args)?;
     let limit = store.settings.max_file_size;
     if !args.files.is_empty() {

@@ -1,15 +1,16 @@
-//! What claims are about: posts and files, loaded for a whole batch in two queries.
+//! What claims are about: posts and their files, loaded for a whole batch at once.
 
 use std::collections::HashMap;
 
 use api_client::{AssetRef, Draft};
-use entity::{asset, post, publication};
-use sea_orm::{DbErr, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use entity::{asset, post};
+use sea_orm::sea_query::{Expr, ExprTrait, Query, SimpleExpr};
+use sea_orm::{ColumnTrait, DbErr, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::database::Database;
-use crate::locks::one_of;
+use crate::locks::{Claimed, one_of};
 
 /// The posts of a batch, with their files.
 pub(crate) struct Posts {
@@ -25,11 +26,11 @@ struct Post {
     options: Map<String, Value>,
 }
 
-/// A post as it is read: id, title, body, tags, options.
-type PostRow = (Uuid, String, String, Value, Value);
+/// A post as it is read: id, title, body, tags, options, and the place of its first file.
+type PostRow = (Uuid, String, String, Value, Value, Option<i32>);
 
 impl Post {
-    fn of((id, title, body, tags, options): PostRow) -> (Uuid, Self) {
+    fn of((id, title, body, tags, options, _): PostRow) -> (Uuid, Self) {
         let tags = match tags {
             Value::Array(tags) => tags,
             _ => Vec::new(),
@@ -55,7 +56,7 @@ impl Posts {
     /// Loads the posts of `publications`.
     pub(crate) async fn load<'a>(
         db: &Database,
-        publications: impl Iterator<Item = &'a publication::Model>,
+        publications: impl Iterator<Item = &'a Claimed>,
     ) -> Result<Self, DbErr> {
         let ids: Vec<Uuid> = publications
             .map(|publication| publication.post_id)
@@ -69,23 +70,13 @@ impl Posts {
                 post::Column::Tags,
                 post::Column::Options,
             ])
-            .filter(one_of(db.backend(), post::Column::Id, ids.clone()))
+            .expr(first_place())
+            .filter(one_of(db.backend(), post::Column::Id, ids))
             .into_tuple::<PostRow>()
-            .all(db.work());
-        let assets = asset::Entity::find()
-            .filter(one_of(db.backend(), asset::Column::PostId, ids))
-            .order_by_asc(asset::Column::Position)
-            .all(db.work());
-        let (posts, rows) = tokio::try_join!(posts, assets)?;
-        let mut assets: HashMap<Uuid, Vec<AssetRef>> = HashMap::new();
-        for row in rows {
-            assets.entry(row.post_id).or_default().push(AssetRef {
-                file_name: row.file_name,
-                media_type: row.media_type,
-                byte_len: u64::try_from(row.byte_len).unwrap_or_default(),
-                sha256: row.sha256,
-            });
-        }
+            .all(db.work())
+            .await?;
+        let with_files = posts.iter().filter(|(.., place)| place.is_some());
+        let assets = assets(db, with_files.map(|(id, ..)| *id).collect()).await?;
         Ok(Self {
             posts: posts.into_iter().map(Post::of).collect(),
             assets,
@@ -93,11 +84,7 @@ impl Posts {
     }
 
     /// The draft of one publication; none if its post is not there, which a foreign key prevents.
-    pub(crate) fn draft(
-        &self,
-        publication: &publication::Model,
-        channel_name: &str,
-    ) -> Option<Draft> {
+    pub(crate) fn draft(&self, publication: &Claimed, channel_name: &str) -> Option<Draft> {
         let post = self.posts.get(&publication.post_id)?;
         let assets = self.assets.get(&publication.post_id);
         Some(Draft {
@@ -111,4 +98,42 @@ impl Posts {
             assets: assets.cloned().unwrap_or_default(),
         })
     }
+}
+
+/// The place of a post's first file; none if it has no files. Most posts have none, and a batch of
+/// those needs no second query.
+fn first_place() -> SimpleExpr {
+    let place = Query::select()
+        .column(asset::Column::Position)
+        .from(asset::Entity)
+        .and_where(
+            Expr::col(asset::Column::PostId.as_column_ref())
+                .eq(Expr::col(post::Column::Id.as_column_ref())),
+        )
+        .order_by(asset::Column::Position, Order::Asc)
+        .limit(1)
+        .to_owned();
+    SimpleExpr::SubQuery(None, Box::new(place.into()))
+}
+
+/// The files of `posts` in their order.
+async fn assets(db: &Database, posts: Vec<Uuid>) -> Result<HashMap<Uuid, Vec<AssetRef>>, DbErr> {
+    let mut assets: HashMap<Uuid, Vec<AssetRef>> = HashMap::new();
+    if posts.is_empty() {
+        return Ok(assets);
+    }
+    let rows = asset::Entity::find()
+        .filter(one_of(db.backend(), asset::Column::PostId, posts))
+        .order_by_asc(asset::Column::Position)
+        .all(db.work())
+        .await?;
+    for row in rows {
+        assets.entry(row.post_id).or_default().push(AssetRef {
+            file_name: row.file_name,
+            media_type: row.media_type,
+            byte_len: u64::try_from(row.byte_len).unwrap_or_default(),
+            sha256: row.sha256,
+        });
+    }
+    Ok(assets)
 }

@@ -13,7 +13,7 @@ use super::Engine;
 use super::held::Hold;
 use super::judge::{self, Effect};
 use super::progress::{FencedCheckpoints, MediaAssets, Progress};
-use super::stopped::{Stop, had_earlier_doubt};
+use super::stopped::Stop;
 use crate::channels::Channel;
 use crate::clock::BootInstant;
 use crate::crash::crash_point;
@@ -116,8 +116,8 @@ impl Engine {
             media: self.media.clone(),
             progress: progress.clone(),
         };
-        let call =
-            Call::within(settings.publish_deadline).replaying(had_earlier_doubt(&work.claim));
+        let call = Call::within(settings.publish_deadline)
+            .replaying(work.claim.publication().had_earlier_doubt());
         let prepare = work
             .channel
             .publisher
@@ -150,7 +150,7 @@ impl Engine {
         crash_point!("before_mark");
         let settings = self.settings();
         let replay = work.channel.replay();
-        if replay == Replay::Never && had_earlier_doubt(&work.claim) {
+        if replay == Replay::Never && work.claim.publication().had_earlier_doubt() {
             // The channel promised more when the first commit was marked.
             return self.stopped(work, Stop::Refused(MarkRefused::ReplayEnded));
         }
@@ -199,7 +199,7 @@ impl Engine {
             return self.stopped(work, Stop::TooLate);
         }
         let call = Call::within(timeout)
-            .replaying(had_earlier_doubt(&work.claim))
+            .replaying(work.claim.publication().had_earlier_doubt())
             .guarded_by(may_send);
         crash_point!("after_mark");
         work.hold.begin_commit();
@@ -276,10 +276,7 @@ fn accepted(claim: Claim, receipt: Receipt) -> Done {
 /// How long after its instant a publication starts, by the database's clock.
 fn lateness(claim: &Claim) -> Duration {
     let publication = claim.publication();
-    let locked_at = publication
-        .execution_locked_at
-        .unwrap_or(publication.next_attempt_at);
-    (locked_at - publication.next_attempt_at)
+    (publication.execution_locked_at - publication.next_attempt_at)
         .to_std()
         .unwrap_or_default()
 }

@@ -14,7 +14,7 @@ use super::held::Hold;
 use super::judge::{self, Effect, Facts};
 use super::publish::{Done, Work};
 use crate::channels::Channel;
-use crate::locks::{Claim, Ending, Failure, MarkRefused, Replay};
+use crate::locks::{Ending, Failure, MarkRefused, Replay};
 
 /// The first wait after a rate limit that names none: minutes, not seconds.
 const LIMIT_BASE: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ impl Engine {
     /// What an unsent publication comes to.
     pub(super) fn stopped(&self, work: Box<Work>, stop: Stop) -> Done {
         let publication = work.claim.publication();
-        let may_be_live = had_earlier_doubt(&work.claim);
+        let may_be_live = publication.had_earlier_doubt();
         let facts = self.facts(&work.channel, publication.attempts, may_be_live);
         let deferred = |after, kind: &'static str, message: String| {
             (
@@ -140,16 +140,4 @@ fn words_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("without a word")
-}
-
-/// Whether an earlier commit of this publication may be live.
-pub(super) fn had_earlier_doubt(claim: &Claim) -> bool {
-    let publication = claim.publication();
-    match (
-        publication.commit_started_at,
-        publication.execution_locked_at,
-    ) {
-        (Some(marked), Some(locked)) => marked < locked,
-        _ => false,
-    }
 }

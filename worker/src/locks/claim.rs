@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::fence::{column, materialized, only_picked, scalar, status_is};
 use super::lease::Claim;
 use super::mark::{self, Replay};
-use super::{Locks, Policy, returned};
+use super::{Claimed, Locks, Policy};
 use crate::clock::{self, BootInstant};
 use crate::retry;
 
@@ -139,7 +139,7 @@ impl Locks {
     /// Runs an acquisition; the order of RETURNING is undefined, so the claims are sorted here.
     async fn take(&self, update: UpdateMany<Entity>, lease: Duration) -> Result<Vec<Claim>, DbErr> {
         let mut update = update.into_query();
-        update.returning(returned::all_columns());
+        update.returning(Claimed::returning());
         let statement = self.db.backend().build(&update);
         let (asked_at, rows) = retry::on_contention(|| async {
             let asked_at = BootInstant::now();
@@ -149,8 +149,8 @@ impl Locks {
         .await?;
         let mut claims = rows
             .iter()
-            .map(|row| Claim::of(returned::publication(row)?, lease, asked_at))
-            .collect::<Result<Vec<_>, _>>()?;
+            .map(|row| Ok(Claim::of(Claimed::of(row)?, lease, asked_at)))
+            .collect::<Result<Vec<_>, DbErr>>()?;
         claims.sort_by_key(|claim| {
             let row = claim.publication();
             (-row.priority, row.next_attempt_at, row.id)

@@ -15,7 +15,7 @@ use sea_orm::{
 };
 
 use super::TOGETHER;
-use super::lease::{LockRef, lock_of};
+use super::lease::LockRef;
 use crate::clock;
 
 /// A row under lock in the current transaction, and the database's clock when it was locked.
@@ -29,7 +29,11 @@ pub(super) struct Held {
 impl Held {
     /// The lock the row is under, if it is under one.
     pub(super) fn lock(&self) -> Option<LockRef> {
-        lock_of(&self.publication).ok()
+        Some(LockRef {
+            publication_id: self.publication.id,
+            lock_id: self.publication.execution_lock_id?,
+            version: self.publication.execution_version,
+        })
     }
 }
 
@@ -179,11 +183,12 @@ pub(super) fn materialized(
     name: &'static str,
     query: impl Into<SubQueryStatement>,
 ) -> CommonTableExpression {
-    once(name, query).materialized(true).to_owned()
+    part(name, query).materialized(true).to_owned()
 }
 
-/// A part of a WITH clause; one that writes runs exactly once.
-pub(super) fn once(
+/// A part of a WITH clause; one that writes runs exactly once, one that only reads is run where it is
+/// used.
+pub(super) fn part(
     name: &'static str,
     query: impl Into<SubQueryStatement>,
 ) -> CommonTableExpression {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use entity::{Phase, publication};
-use sea_orm::DbErr;
+use entity::Phase;
 use uuid::Uuid;
 
+use super::Claimed;
 use crate::clock::BootInstant;
 
 /// The three values every write under a lock is fenced by (LOCK-4). It names a lock; it does not
@@ -97,35 +97,29 @@ fn deadline(asked_at: BootInstant, length: Duration) -> BootInstant {
 /// ```
 ///
 /// ```compile_fail,E0451
-/// # use worker::locks::{Claim, Lease};
-/// # use entity::publication::Model;
-/// fn forge(publication: Box<Model>, lease: Lease) -> Claim {
+/// # use worker::locks::{Claim, Claimed, Lease};
+/// fn forge(publication: Box<Claimed>, lease: Lease) -> Claim {
 ///     Claim { publication, lease }
 /// }
 /// ```
 #[derive(Debug)]
 pub struct Claim {
     /// Boxed, because a claim is handed on from step to step.
-    publication: Box<publication::Model>,
+    publication: Box<Claimed>,
     lease: Lease,
 }
 
 impl Claim {
     /// The claim of a row as an acquisition returned it.
-    pub(super) fn of(
-        publication: publication::Model,
-        length: Duration,
-        asked_at: BootInstant,
-    ) -> Result<Self, DbErr> {
-        let lock = lock_of(&publication)?;
-        Ok(Self {
+    pub(super) fn of(publication: Claimed, length: Duration, asked_at: BootInstant) -> Self {
+        Self {
+            lease: Lease::new(publication.lock(), length, asked_at),
             publication: Box::new(publication),
-            lease: Lease::new(lock, length, asked_at),
-        })
+        }
     }
 
     /// The publication as it was when the lock was taken.
-    pub fn publication(&self) -> &publication::Model {
+    pub fn publication(&self) -> &Claimed {
         &self.publication
     }
 
@@ -141,21 +135,6 @@ impl Claim {
 
     /// Whether the acquisition was a look-up, or already the mark, or neither.
     pub fn phase(&self) -> Phase {
-        self.publication.phase.unwrap_or(Phase::Preparing)
+        self.publication.phase
     }
-}
-
-/// The lock a publishing row is under.
-pub(super) fn lock_of(publication: &publication::Model) -> Result<LockRef, DbErr> {
-    let lock_id = publication.execution_lock_id.ok_or_else(|| {
-        DbErr::Custom(format!(
-            "publication {} is publishing without a lock",
-            publication.id
-        ))
-    })?;
-    Ok(LockRef {
-        publication_id: publication.id,
-        lock_id,
-        version: publication.execution_version,
-    })
 }

@@ -99,8 +99,13 @@ impl Claim {
         if self.phase() != Phase::Committing {
             return None;
         }
-        let now = publication.execution_locked_at?;
-        Some(if replay_ended(publication, now, request_timeout) {
+        let ended = replay_ended(
+            publication.had_earlier_doubt(),
+            publication.replay_until,
+            publication.execution_locked_at,
+            request_timeout,
+        );
+        Some(if ended {
             Err(MarkRefused::ReplayEnded)
         } else {
             Ok(CommitPermit {
@@ -270,7 +275,13 @@ fn may_commit(
     }
     // A look only reads (TWICE-1): what it was taken for may be live.
     let looking = publication.phase == Some(Phase::Reconciling);
-    if looking || replay_ended(publication, now, request_timeout) {
+    let earlier_doubt = publication.commit_started_at.is_some_and(|marked| {
+        publication
+            .execution_locked_at
+            .is_none_or(|locked| marked < locked)
+    });
+    let replay_until = publication.replay_until;
+    if looking || replay_ended(earlier_doubt, replay_until, now, request_timeout) {
         return Err(MarkRefused::ReplayEnded);
     }
     Ok(())
@@ -278,17 +289,10 @@ fn may_commit(
 
 /// Whether an earlier commit may be live and this one could arrive too late to be harmless.
 fn replay_ended(
-    publication: &publication::Model,
+    earlier_doubt: bool,
+    replay_until: Option<DateTime<Utc>>,
     now: DateTime<Utc>,
     request_timeout: Duration,
 ) -> bool {
-    let earlier_doubt = publication.commit_started_at.is_some_and(|marked| {
-        publication
-            .execution_locked_at
-            .is_none_or(|locked| marked < locked)
-    });
-    earlier_doubt
-        && publication
-            .replay_until
-            .is_none_or(|until| until <= clock::later(now, request_timeout))
+    earlier_doubt && replay_until.is_none_or(|until| until <= clock::later(now, request_timeout))
 }

@@ -12,6 +12,7 @@
 
 mod checkpoint;
 mod claim;
+mod claimed;
 mod fence;
 mod journal;
 mod late_receipt;
@@ -24,7 +25,6 @@ mod ready;
 mod recover;
 mod release;
 mod renew;
-mod returned;
 mod settle;
 mod slots;
 mod transition;
@@ -38,6 +38,7 @@ use crate::database::Database;
 
 pub use checkpoint::CheckpointError;
 pub use claim::Batch;
+pub use claimed::Claimed;
 pub(crate) use fence::{one_of, status_is};
 pub use late_receipt::Adopted;
 pub use lease::{Claim, Lease, LockRef};

@@ -22,7 +22,7 @@ use sea_orm::{
 use uuid::Uuid;
 
 use super::Locks;
-use super::fence::{array, column, each_in, materialized, once, scalar};
+use super::fence::{array, column, each_in, part, scalar};
 use super::lease::LockRef;
 use super::settle::Settlement;
 use super::transition::{Ending, cleaned};
@@ -140,8 +140,8 @@ fn words(backend: DbBackend) -> Result<InsertStatement, DbErr> {
         new.expr_as(each_in(array), name);
     }
     let with = WithClause::new()
-        .cte(materialized("new", new.take()))
-        .cte(once("done", publish(backend)))
+        .cte(part("new", new.take()))
+        .cte(part("done", publish(backend)))
         .to_owned();
     let columns: [(attempt::Column, SimpleExpr); 11] = [
         (attempt::Column::Id, done_column("attempt_id")),

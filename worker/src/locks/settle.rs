@@ -33,12 +33,12 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    fn of(claim: &Claim) -> Option<Self> {
+    fn of(claim: &Claim) -> Self {
         let publication = claim.publication();
-        Some(Self {
-            worker_id: publication.locked_by?,
-            since: publication.execution_locked_at?,
-        })
+        Self {
+            worker_id: publication.locked_by,
+            since: publication.execution_locked_at,
+        }
     }
 }
 
@@ -48,7 +48,7 @@ impl Settlement {
         Self {
             lease: claim.lease().clone(),
             ending,
-            holder: Holder::of(&claim),
+            holder: Some(Holder::of(&claim)),
         }
     }
 

@@ -9,6 +9,7 @@ use tokio::process::Command;
 use uuid::Uuid;
 
 use crate::server::{self, Server};
+use crate::usage;
 
 const BATCH: u64 = 100;
 const CLIENTS: u64 = 4;
@@ -43,8 +44,15 @@ const SCRIPT: &str = r#"WITH due AS (SELECT id FROM work WHERE state = 'schedule
 WITH done AS (UPDATE work SET state = 'published', holder = NULL, held_until = NULL, changed_at = now() FROM unnest(:ids::bigint[]) AS mine(id) WHERE work.id = mine.id AND holder = 'floor' RETURNING work.id, tries) INSERT INTO try (work_id, try_no, outcome, started_at, detail) SELECT id, tries, 'published', now(), '{"remote_id": "x"}' FROM done;
 "#;
 
-/// Rows a second through the floor, with four clients.
-pub(crate) async fn rate(server: &Server, size: u64) -> Result<f64> {
+/// One run of the floor.
+pub(crate) struct Floor {
+    pub(crate) per_second: f64,
+    /// CPU microseconds of the server per row.
+    pub(crate) server_us: Option<f64>,
+}
+
+/// Takes `size` rows through the floor, with four clients.
+pub(crate) async fn take(server: &Server, size: u64) -> Result<Floor> {
     let each = (size / BATCH / CLIENTS).max(1);
     let rows = each * BATCH * CLIENTS;
     let name = format!("punctual_floor_{}", Uuid::new_v4().simple());
@@ -62,14 +70,19 @@ pub(crate) async fn rate(server: &Server, size: u64) -> Result<f64> {
     ] {
         sea_orm::ConnectionTrait::execute_unprepared(&db, sql).await?;
     }
+    let before = server.cpu();
     let batches_a_second = run(url.as_str(), each).await?;
+    let after = server.cpu();
     let done: i64 = server::one(&db, "SELECT count(*) FROM try").await?;
     db.close().await?;
     server.execute(&format!("DROP DATABASE {name}")).await?;
     if u64::try_from(done)? != rows {
         bail!("the floor lost rows: {done} of {rows}");
     }
-    Ok(batches_a_second * BATCH as f64)
+    Ok(Floor {
+        per_second: batches_a_second * BATCH as f64,
+        server_us: usage::us_each(before, after, rows),
+    })
 }
 
 async fn run(url: &str, each: u64) -> Result<f64> {

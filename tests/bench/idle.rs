@@ -7,6 +7,7 @@ use tokio::time::sleep;
 
 use crate::load::{Load, Receiver};
 use crate::report::{Report, Wanted};
+use crate::server::Server;
 use crate::stage::Stage;
 use crate::usage;
 
@@ -22,10 +23,7 @@ pub(crate) async fn measure(stage: &Stage, report: &mut Report) -> Result<()> {
         .load(Load::tomorrow(channel, stage.size(SIZE)))
         .await?;
     scene.settle_down().await?;
-    let server = match &stage.server {
-        Some(server) => Some(server.pid().await?),
-        None => None,
-    };
+    let server_cpu = || stage.server.as_ref().and_then(Server::cpu);
     let worker = scene.worker(&[]).await?;
     sleep(WARM_UP).await;
 
@@ -34,12 +32,11 @@ pub(crate) async fn measure(stage: &Stage, report: &mut Report) -> Result<()> {
     for round in 1..=stage.common.rounds {
         eprintln!("round {round} of {}", stage.common.rounds);
         let worker_before = usage::cpu(worker.pid)?;
-        let server_before = server.map(usage::cpu_with_children).transpose()?;
+        let server_before = server_cpu();
         sleep(span).await;
         worker_share.push(percent(usage::cpu(worker.pid)? - worker_before, span));
-        if let (Some(pid), Some(before)) = (server, server_before) {
-            server_share.push(percent(usage::cpu_with_children(pid)? - before, span));
-        }
+        let server = server_before.zip(server_cpu());
+        server_share.extend(server.map(|(before, after)| percent(after - before, span)));
     }
     worker.stop().await?;
     scene.end().await?;

@@ -3,15 +3,20 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use sea_orm::{ConnectOptions, ConnectionTrait, Database, DatabaseConnection};
 use url::Url;
 
+use crate::usage;
+
 /// A server that ends with this value, unless somebody else started it.
 pub(crate) struct Server {
     url: Url,
     own: Option<Own>,
+    /// Its process; none if that is on another machine.
+    pid: Option<u32>,
 }
 
 struct Own {
@@ -23,10 +28,11 @@ struct Own {
 impl Server {
     /// The server at `url`, or one of our own.
     pub(crate) async fn start(url: Option<&str>) -> Result<Self> {
-        let server = match url {
+        let mut server = match url {
             Some(url) => Self {
                 url: url.parse()?,
                 own: None,
+                pid: None,
             },
             None => Self::throw_away().await?,
         };
@@ -34,6 +40,7 @@ impl Server {
             .execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
             .await
             .context("statements are counted with pg_stat_statements")?;
+        server.pid = server.find_pid().await?;
         Ok(server)
     }
 
@@ -71,6 +78,7 @@ impl Server {
         let server = Self {
             url,
             own: Some(own),
+            pid: None,
         };
         for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
             let value: String = server.value(&format!("SHOW {setting}")).await?;
@@ -112,15 +120,20 @@ impl Server {
         .await
     }
 
-    /// The server's process, if it runs on this machine: the parent of a connection's.
-    pub(crate) async fn pid(&self) -> Result<u32> {
+    /// The CPU time of the server so far; none if it runs on another machine.
+    pub(crate) fn cpu(&self) -> Option<Duration> {
+        usage::cpu_with_children(self.pid?).ok()
+    }
+
+    /// The parent of a connection's process, if that is on this machine.
+    async fn find_pid(&self) -> Result<Option<u32>> {
         let db = connect(&self.url).await?;
         let backend: i32 = one(&db, "SELECT pg_backend_pid()").await?;
         let name = std::fs::read_to_string(format!("/proc/{backend}/comm")).unwrap_or_default();
-        if !name.starts_with("postgres") {
-            bail!("the server does not run on this machine, so its CPU time cannot be read");
-        }
-        let pid = crate::usage::parent(backend.try_into()?)?;
+        let pid = match name.starts_with("postgres") {
+            true => Some(usage::parent(backend.try_into()?)?),
+            false => None,
+        };
         db.close().await?;
         Ok(pid)
     }

@@ -61,6 +61,16 @@ pub(crate) fn cpu_with_children(pid: u32) -> Result<Duration> {
     Ok(TICK * ticks)
 }
 
+/// CPU microseconds for each of `count`, where the CPU time was known before and after.
+pub(crate) fn us_each(
+    before: Option<Duration>,
+    after: Option<Duration>,
+    count: u64,
+) -> Option<f64> {
+    let spent = after?.checked_sub(before?)?;
+    Some(spent.as_secs_f64() * 1e6 / count as f64)
+}
+
 /// The resident memory of a process in megabytes.
 pub(crate) fn resident_mb(pid: u32) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;

@@ -4,6 +4,7 @@ mod concurrency;
 mod deadlines;
 mod deaths;
 mod fairness;
+mod files;
 mod heartbeats;
 mod idle;
 mod lateness;

@@ -1,6 +1,7 @@
 //! A publisher that does what a test tells it, registered as a kind of its own.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,6 +12,7 @@ use api_client::{
 use async_trait::async_trait;
 use serde_json::json;
 use tokio::sync::watch;
+use uuid::Uuid;
 
 /// The kind under which it is registered.
 pub(crate) const KIND: &str = "scripted";
@@ -50,6 +52,8 @@ pub(crate) struct Script {
     pub(crate) look: Act,
     pub(crate) go: watch::Sender<bool>,
     pub(crate) counts: watch::Sender<Counts>,
+    /// The names of the files that each publication came with.
+    pub(crate) files: Mutex<HashMap<Uuid, Vec<String>>>,
 }
 
 impl Script {
@@ -62,6 +66,7 @@ impl Script {
             look: Act::Succeed,
             go: watch::Sender::new(false),
             counts: watch::Sender::default(),
+            files: Mutex::default(),
         }
     }
 
@@ -80,6 +85,18 @@ impl Script {
 
     pub(crate) fn counts(&self) -> Counts {
         *self.counts.borrow()
+    }
+
+    /// The names of the files that a publication came with.
+    pub(crate) fn files(&self, publication_id: Uuid) -> Option<Vec<String>> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.get(&publication_id).cloned()
+    }
+
+    fn note_files(&self, draft: &Draft) {
+        let names = draft.assets.iter().map(|file| file.file_name.clone());
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.insert(draft.publication_id, names.collect());
     }
 
     /// Waits until enough has happened.
@@ -150,11 +167,12 @@ impl Publisher for Scripted {
 
     async fn prepare(
         &self,
-        _: &Draft,
+        draft: &Draft,
         checkpoints: &dyn Checkpoints,
         _: &dyn AssetSource,
         _: &Call,
     ) -> Result<Prepared, PublishError> {
+        self.0.note_files(draft);
         self.0.count(|counts| counts.preparing += 1);
         let unfinished = Unfinished(&self.0);
         self.0.play(self.0.prepare, Some(checkpoints)).await?;

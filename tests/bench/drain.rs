@@ -164,11 +164,12 @@ async fn drain(stage: &Stage, receiver: Receiver, size: u64, workers: u32) -> Re
     scene.load(load).await?;
     scene.settle_down().await?;
     let slots = stage.common.concurrency;
-    // One worker claims and settles at the same time. Of four there is always another that does,
-    // and what waits for the connection meanwhile is written together.
-    let (slots, connections) = match workers {
-        1 => (slots, "2"),
-        _ => (slots.div_ceil(2), "1"),
+    // One worker claims and settles at the same time, on all cores. Of four there is always another
+    // that does: what waits for their one connection meanwhile is written together, and more
+    // threads than cores only take turns.
+    let (slots, connections, environment): (_, _, &[_]) = match workers {
+        1 => (slots, "2", &[]),
+        _ => (slots.div_ceil(2), "1", &[("TOKIO_WORKER_THREADS", "1")]),
     };
     let slots = slots.to_string();
     let settings = [
@@ -179,7 +180,7 @@ async fn drain(stage: &Stage, receiver: Receiver, size: u64, workers: u32) -> Re
     ];
     let mut running = Vec::new();
     for _ in 0..workers {
-        running.push(scene.worker(&settings).await?);
+        running.push(scene.worker_in(environment, &settings).await?);
     }
     let Ok(left) = (due - Utc::now() - QUIET).to_std() else {
         bail!("the machine is too slow: {size} became due before the workers were ready");

@@ -28,6 +28,9 @@ const LATER: Duration = Duration::from_millis(500);
 /// slot of the worker, because few slots are not worth waiting for, and at most.
 const GATHER: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(50));
 
+/// By how much the runtime's timer may be late.
+const COARSE: Duration = Duration::from_millis(3);
+
 /// What the dispatcher keeps between two rounds.
 #[derive(Default)]
 pub(super) struct Rounds {
@@ -60,7 +63,7 @@ impl Engine {
                 }
             };
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                () = sleep_exactly(pause) => {}
                 () = self.wake.notified() => rounds.survey = None,
                 () = self.slot_freed.notified() => {}
                 () = stop.cancelled() => return,
@@ -209,6 +212,18 @@ impl Engine {
     }
 }
 
+/// Sleeps for `pause` to a fraction of a millisecond, because what is due then should not wait. The
+/// runtime's timer counts whole milliseconds and rounds up, so the last few are slept by a thread.
+async fn sleep_exactly(pause: Duration) {
+    let until = Instant::now() + pause;
+    tokio::time::sleep(pause.saturating_sub(COARSE)).await;
+    let left = until.saturating_duration_since(Instant::now());
+    if !left.is_zero() {
+        // It is not cancelled and cannot fail; who no longer waits lets it sleep.
+        let _ = tokio::task::spawn_blocking(move || std::thread::sleep(left)).await;
+    }
+}
+
 /// How many slots have to be free: half of those that one channel may have, and never more than one
 /// claim takes, beside those that are kept for the other channels.
 fn worth_a_claim(slots: u32, kept: u32) -> u32 {
@@ -227,6 +242,17 @@ fn start_behind(channels: &mut [ReadyChannel], last_served: Option<Uuid>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// WORK-4: a post that went out early would be as wrong as a late one.
+    #[tokio::test]
+    async fn no_sleep_ends_early() {
+        for micros in [0, 1, 300, 2_900, 3_100, 7_777] {
+            let pause = Duration::from_micros(micros);
+            let begun = Instant::now();
+            sleep_exactly(pause).await;
+            assert!(begun.elapsed() >= pause, "{pause:?}");
+        }
+    }
 
     #[test]
     fn a_claim_waits_for_half_of_the_slots_and_for_no_more_than_it_takes() {

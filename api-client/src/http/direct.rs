@@ -70,10 +70,11 @@ impl Direct {
         loop {
             let found = timeout_at(deadline, self.connection(&address));
             let (seat, mut connection, is_new) = found.await.map_err(|_| TimedOut)??;
+            let asked_at = Instant::now();
             match connection.send(request, deadline).await {
                 Ok(answer) => {
                     if answer.complete {
-                        seat.give_back(connection);
+                        seat.give_back(connection, asked_at);
                     }
                     return Ok(answer);
                 }

@@ -1,21 +1,20 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::Duration;
 
 use hyper::Uri;
 use hyper::http::uri::{Authority, Scheme};
 use tokio::sync::Notify;
 use tokio::time::{Instant, interval, timeout_at};
 
+use self::pace::Pace;
 use super::client::IDLE_CONNECTION;
 use super::connection::Connection;
 use crate::locked::locked;
 
+mod pace;
+
 /// From so many connections to one host on, it is waited for one that comes free.
-const PLENTY: usize = 64;
-/// How long that is waited for before one more is opened: a host that answers quickly is served by
-/// few connections, and one that takes its time by as many as there are requests.
-const TURN: Duration = Duration::from_millis(5);
+const PLENTY: usize = 32;
 
 /// Connections that wait for their next request, by host.
 #[derive(Default)]
@@ -36,6 +35,7 @@ struct Lines {
     idle: Vec<(Box<Connection>, Instant)>,
     /// Those that are in use or being opened.
     busy: usize,
+    pace: Pace,
 }
 
 /// The right to one connection of a host: given back with the connection, or without it.
@@ -105,15 +105,20 @@ impl Host {
         (lines.busy < PLENTY).then(|| Turn::Open(self.seat(lines)))
     }
 
-    /// Waits for one that comes free, and then for no more.
+    /// Waits for one that comes free, as long as that is better than to open another.
     async fn wait(self: Arc<Self>) -> Turn {
-        let latest = Instant::now() + TURN;
-        while timeout_at(latest, self.freed.notified()).await.is_ok() {
-            if let Some(turn) = self.turn() {
+        let since = Instant::now();
+        loop {
+            let latest = since + locked(&self.lines).pace.patience();
+            if Instant::now() >= latest {
+                return Turn::Open(self.seat(locked(&self.lines)));
+            }
+            if timeout_at(latest, self.freed.notified()).await.is_ok()
+                && let Some(turn) = self.turn()
+            {
                 return turn;
             }
         }
-        Turn::Open(self.seat(locked(&self.lines)))
     }
 
     fn seat(self: &Arc<Self>, mut lines: MutexGuard<'_, Lines>) -> Seat {
@@ -123,10 +128,12 @@ impl Host {
 }
 
 impl Seat {
-    /// Keeps a connection for whoever comes next.
-    pub(super) fn give_back(self, connection: Box<Connection>) {
+    /// Keeps a connection for whoever comes next; it was asked at this instant, and has answered.
+    pub(super) fn give_back(self, connection: Box<Connection>, asked_at: Instant) {
+        let now = Instant::now();
         let mut lines = locked(&self.host.lines);
-        lines.idle.push((connection, Instant::now()));
+        lines.pace.note(now - asked_at);
+        lines.idle.push((connection, now));
     }
 }
 

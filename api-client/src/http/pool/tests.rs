@@ -5,6 +5,7 @@ use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
+use super::pace::{AT_EASE, STRAINED, UNKNOWN};
 use super::*;
 
 fn address() -> Uri {
@@ -41,6 +42,14 @@ async fn seat(pool: &Pool) -> Seat {
     }
 }
 
+/// The host of these seats has taken so long for its answers.
+fn note(seats: &[Seat], answers_ms: impl IntoIterator<Item = u64>) {
+    for took in answers_ms {
+        let mut lines = locked(&seats[0].host.lines);
+        lines.pace.note(Duration::from_millis(took));
+    }
+}
+
 fn is_kept(turn: Option<Turn>) -> bool {
     matches!(turn, Some(Turn::Kept(..)))
 }
@@ -49,11 +58,38 @@ fn is_kept(turn: Option<Turn>) -> bool {
 async fn a_slow_host_gets_as_many_as_there_are_requests_each_after_a_moment() {
     let pool = Pool::default();
     let mut seats = plenty(&pool).await;
+    note(&seats, [200, 200]);
     for _ in 0..10 {
         let asked_at = Instant::now();
         seats.push(seat(&pool).await);
-        assert!(asked_at.elapsed() >= TURN);
+        let waited = asked_at.elapsed();
+        assert!((AT_EASE..UNKNOWN).contains(&waited), "{waited:?}");
     }
+}
+
+/// More connections would not make it answer more: it would only have more to answer.
+#[tokio::test]
+async fn a_strained_host_gets_another_only_after_a_while() {
+    let pool = Pool::default();
+    let seats = plenty(&pool).await;
+    note(&seats, [1, 20, 20, 20, 20]);
+    let asked_at = Instant::now();
+    let _one_more = seat(&pool).await;
+    let waited = asked_at.elapsed();
+    assert!(waited >= STRAINED, "{waited:?}");
+}
+
+#[tokio::test]
+async fn a_host_that_turns_out_to_be_slow_is_not_waited_for() {
+    let pool = Pool::default();
+    let seats = plenty(&pool).await;
+    let address = address();
+    let mut waiting = Box::pin(pool.turn(&address));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    note(&seats, [200, 200]);
+    let asked_at = Instant::now();
+    waiting.await;
+    assert!(asked_at.elapsed() < STRAINED, "{:?}", asked_at.elapsed());
 }
 
 #[tokio::test]
@@ -74,7 +110,7 @@ async fn whoever_waits_goes_on_as_soon_as_another_is_done() {
 async fn a_connection_serves_the_next_request_to_its_host_alone() {
     let pool = Pool::default();
     let (connection, _theirs) = connection().await;
-    seat(&pool).await.give_back(connection);
+    seat(&pool).await.give_back(connection, Instant::now());
     let elsewhere = Uri::from_static("http://127.0.0.1:4001/hook");
     assert!(!is_kept(pool.turn(&elsewhere).await));
     let kept = pool.turn(&address()).await;
@@ -87,7 +123,7 @@ async fn a_connection_serves_the_next_request_to_its_host_alone() {
 async fn a_connection_that_was_closed_while_it_waited_is_not_used() {
     let pool = Pool::default();
     let (connection, theirs) = connection().await;
-    seat(&pool).await.give_back(connection);
+    seat(&pool).await.give_back(connection, Instant::now());
     drop(theirs);
     // The runtime hears of it when it next looks at its sockets.
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -99,7 +135,7 @@ async fn a_connection_that_waited_too_long_is_not_used_and_is_swept_away() {
     let pool = Pool::default();
     for swept in [false, true] {
         let (connection, _theirs) = connection().await;
-        seat(&pool).await.give_back(connection);
+        seat(&pool).await.give_back(connection, Instant::now());
         for host in locked(&pool.hosts).values() {
             for (_, since) in &mut locked(&host.lines).idle {
                 *since -= IDLE_CONNECTION;

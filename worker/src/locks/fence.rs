@@ -56,17 +56,22 @@ pub(super) fn fenced(backend: DbBackend, locks: &[LockRef]) -> Condition {
             .expr(each_of(locks.iter().map(|lock| lock.version)))
             .to_owned(),
     };
+    let held = Expr::tuple([
+        column(Column::Id),
+        column(Column::ExecutionLockId),
+        column(Column::ExecutionVersion),
+    ])
+    .in_subquery(triples);
     Condition::all()
         // Said apart, because it is what the primary key can answer.
         .add(one_of(backend, Column::Id, ids()))
-        .add(
-            Expr::tuple([
-                column(Column::Id),
-                column(Column::ExecutionLockId),
-                column(Column::ExecutionVersion),
-            ])
-            .in_subquery(triples),
-        )
+        .add(match backend {
+            DbBackend::Sqlite => held,
+            // So said, it is no join: each row is looked up among the locks, which are put into a hash
+            // table once. PostgreSQL joins by comparing every row with every lock where it expects
+            // one row, as it does for leases that were not there when it last counted.
+            _ => Expr::cust_with_exprs("($1) IS TRUE", [held]),
+        })
 }
 
 /// The condition "this column is one of these".

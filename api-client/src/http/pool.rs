@@ -1,12 +1,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
 
 use hyper::Uri;
 use hyper::http::uri::{Authority, Scheme};
 use tokio::sync::Notify;
 use tokio::time::{Instant, interval, timeout_at};
 
-use self::pace::Pace;
+use self::pace::{Pace, Strain};
 use super::client::IDLE_CONNECTION;
 use super::connection::Connection;
 use crate::locked::locked;
@@ -14,7 +15,15 @@ use crate::locked::locked;
 mod pace;
 
 /// From so many connections to one host on, it is waited for one that comes free.
-const PLENTY: usize = 32;
+const PLENTY: usize = 16;
+/// How long that is waited for before one more is opened: a host that takes its time is served by as
+/// many as there are requests.
+const TURN: Duration = Duration::from_millis(5);
+/// The same where the host has not answered yet.
+const FIRST_TURN: Duration = Duration::from_millis(50);
+/// Where the host is strained, more connections only give it more to do: then they become more slowly,
+/// one in this time.
+const APART: Duration = Duration::from_millis(100);
 
 /// Connections that wait for their next request, by host.
 #[derive(Default)]
@@ -36,6 +45,8 @@ struct Lines {
     /// Those that are in use or being opened.
     busy: usize,
     pace: Pace,
+    /// When there last became more of them than plenty.
+    grown_at: Option<Instant>,
 }
 
 /// The right to one connection of a host: given back with the connection, or without it.
@@ -109,10 +120,15 @@ impl Host {
     async fn wait(self: Arc<Self>) -> Turn {
         let since = Instant::now();
         loop {
-            let latest = since + locked(&self.lines).pace.patience();
-            if Instant::now() >= latest {
-                return Turn::Open(self.seat(locked(&self.lines)));
-            }
+            let latest = {
+                let mut lines = locked(&self.lines);
+                let latest = lines.may_grow_at(since);
+                if Instant::now() >= latest {
+                    lines.grown_at = Some(Instant::now());
+                    return Turn::Open(self.seat(lines));
+                }
+                latest
+            };
             if timeout_at(latest, self.freed.notified()).await.is_ok()
                 && let Some(turn) = self.turn()
             {
@@ -124,6 +140,20 @@ impl Host {
     fn seat(self: &Arc<Self>, mut lines: MutexGuard<'_, Lines>) -> Seat {
         lines.busy += 1;
         Seat { host: self.clone() }
+    }
+}
+
+impl Lines {
+    /// From when on a request that has waited since then may open one more.
+    fn may_grow_at(&self, since: Instant) -> Instant {
+        match self.pace.strain() {
+            Strain::Unknown => since + FIRST_TURN,
+            Strain::AtEase => since + TURN,
+            Strain::Strained => {
+                let apart = self.grown_at.map_or(since, |at| at + APART);
+                apart.max(since + TURN)
+            }
+        }
     }
 }
 

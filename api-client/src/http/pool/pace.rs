@@ -1,18 +1,23 @@
 use std::time::Duration;
 
-/// How much longer than at its quickest a host at ease takes at most.
+/// How long a host at ease takes for an answer at most, in times of its quickest one.
 const EASE: u32 = 2;
+/// A host that takes longer than this is slow, and not counted as strained: what a connection costs
+/// matters only beside a quick answer.
+const QUICK: Duration = Duration::from_millis(50);
 /// How much of the usual time is made up by the latest answer: one part in so many.
 const LATEST: u32 = 8;
 
-/// How long it is waited for a connection before one more is opened, where the host answers as quickly
-/// as ever: one that takes its time is served by as many connections as there are requests.
-pub(super) const AT_EASE: Duration = Duration::from_millis(5);
-/// The same where the host takes longer the more it is asked: what is sent to it waits there instead of
-/// here, and more connections only give it more to do.
-pub(super) const STRAINED: Duration = Duration::from_secs(1);
-/// The same where it has not answered yet.
-pub(super) const UNKNOWN: Duration = Duration::from_millis(50);
+/// How a host bears what it is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strain {
+    /// It has not answered yet.
+    Unknown,
+    /// It takes its time, or is as quick as ever.
+    AtEase,
+    /// It is quick, but takes longer the more it is asked: what is sent to it has to wait there.
+    Strained,
+}
 
 /// How quickly a host answers.
 #[derive(Default)]
@@ -36,12 +41,13 @@ impl Pace {
         known.usual = (known.usual * (LATEST - 1) + took) / LATEST;
     }
 
-    /// How long it is worth waiting for a connection to this host that comes free.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn strain(&self) -> Strain {
         match &self.answers {
-            None => UNKNOWN,
-            Some(known) if known.usual <= known.quickest * EASE => AT_EASE,
-            Some(_) => STRAINED,
+            None => Strain::Unknown,
+            Some(known) if known.usual < QUICK && known.usual > known.quickest * EASE => {
+                Strain::Strained
+            }
+            Some(_) => Strain::AtEase,
         }
     }
 }
@@ -50,22 +56,28 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn after(answers_ms: impl IntoIterator<Item = u64>) -> Duration {
+    fn after(answers_ms: impl IntoIterator<Item = u64>) -> Strain {
         let mut pace = Pace::default();
         for took in answers_ms {
             pace.note(Duration::from_millis(took));
         }
-        pace.patience()
+        pace.strain()
     }
 
     #[test]
-    fn it_is_worth_waiting_for_a_host_whose_answers_take_longer_than_they_did() {
-        assert_eq!(after([]), UNKNOWN);
-        assert_eq!(after([200; 50]), AT_EASE, "slow, but no slower than ever");
-        let one_is_late = [200, 200, 900, 200, 200];
-        assert_eq!(after(one_is_late), AT_EASE, "one answer says little");
+    fn a_quick_host_is_strained_while_its_answers_take_longer_than_they_did() {
+        assert_eq!(after([]), Strain::Unknown);
+        assert_eq!(after([20; 50]), Strain::AtEase, "no slower than ever");
+        let one_is_late = [5, 5, 15, 5, 5];
+        assert_eq!(after(one_is_late), Strain::AtEase, "one says little");
         let queue = || [2].into_iter().chain([9; 50]);
-        assert_eq!(after(queue()), STRAINED);
-        assert_eq!(after(queue().chain([2; 50])), AT_EASE, "it is gone");
+        assert_eq!(after(queue()), Strain::Strained);
+        assert_eq!(after(queue().chain([2; 50])), Strain::AtEase, "it is gone");
+    }
+
+    /// Its answers vary, and a connection more is nothing beside one of them.
+    #[test]
+    fn a_slow_host_is_never_strained() {
+        assert_eq!(after([80, 900, 300, 700, 200]), Strain::AtEase);
     }
 }

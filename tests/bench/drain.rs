@@ -163,15 +163,14 @@ async fn drain(stage: &Stage, receiver: Receiver, size: u64, workers: u32) -> Re
     };
     scene.load(load).await?;
     scene.settle_down().await?;
-    let slots = stage.common.concurrency;
     // One worker claims and settles at the same time, on all cores. Of four there is always another
     // that does: what waits for their one connection meanwhile is written together, and more
     // threads than cores only take turns.
-    let (slots, connections, environment): (_, _, &[_]) = match workers {
-        1 => (slots, "2", &[]),
-        _ => (slots.div_ceil(2), "1", &[("TOKIO_WORKER_THREADS", "1")]),
+    let (connections, environment): (_, &[_]) = match workers {
+        1 => ("2", &[]),
+        _ => ("1", &[("TOKIO_WORKER_THREADS", "1")]),
     };
-    let slots = slots.to_string();
+    let slots = stage.common.concurrency.to_string();
     let settings = [
         "--concurrency",
         &slots,

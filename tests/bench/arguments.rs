@@ -65,6 +65,11 @@ pub(crate) struct Common {
     #[arg(long, global = true, default_value_t = 1000)]
     pub(crate) concurrency: u32,
 
+    /// How many channels the publications are spread over (drain, lateness)
+    #[arg(long, global = true, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) channels: u64,
+
     /// Another `punctual` binary to measure instead of this build
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) worker: Option<PathBuf>,

@@ -125,7 +125,6 @@ impl WorkerChild {
         binary: Option<&Path>,
         database_url: &str,
         data_dir: &Path,
-        environment: &[(&str, &str)],
         settings: &[&str],
     ) -> Result<Self> {
         let mut command = match binary {
@@ -143,8 +142,7 @@ impl WorkerChild {
             .args(["--http-addr", "off"])
             .args(settings)
             .env("PUNCTUAL_DATABASE_URL", database_url)
-            .env("NO_PROXY", "127.0.0.1")
-            .envs(environment.iter().copied());
+            .env("NO_PROXY", "127.0.0.1");
         if std::env::var_os("PUNCTUAL_LOG").is_none() {
             // A line for each publication is not what is measured.
             command.env("PUNCTUAL_LOG", "warn");

@@ -154,32 +154,25 @@ async fn drain(stage: &Stage, receiver: Receiver, size: u64, workers: u32) -> Re
         Receiver::PostsAll => "/hook/bench",
     };
     let url = stage.sandbox.at(page)?;
-    let channel = scene.add_channel(receiver, url.as_str()).await?;
+    let channels = stage.common.channels;
+    let to = scene.add_channels(receiver, url.as_str(), channels).await?;
     let due = Utc::now() + SETTING_UP + SETTING_UP_EACH * u32::try_from(size)?;
     let load = Load {
         due,
         apart: TimeDelta::zero(),
-        ..Load::due(channel, size)
+        ..Load::due(to, size)
     };
     scene.load(load).await?;
     scene.settle_down().await?;
-    // One worker claims and settles at the same time, on all cores. Of four there is always another
-    // that does: what waits for their one connection meanwhile is written together, and more
-    // threads than cores only take turns.
-    let (connections, environment): (_, &[_]) = match workers {
-        1 => ("2", &[]),
-        _ => ("1", &[("TOKIO_WORKER_THREADS", "1")]),
+    // Beyond some in flight, more of them only push each other out of the caches.
+    let slots = match workers {
+        1 => stage.common.concurrency,
+        _ => stage.common.concurrency.div_ceil(2),
     };
-    let slots = stage.common.concurrency.to_string();
-    let settings = [
-        "--concurrency",
-        &slots,
-        "--database-connections",
-        connections,
-    ];
+    let settings = ["--concurrency", &slots.to_string()];
     let mut running = Vec::new();
     for _ in 0..workers {
-        running.push(scene.worker_in(environment, &settings).await?);
+        running.push(scene.worker(&settings).await?);
     }
     let Ok(left) = (due - Utc::now() - QUIET).to_std() else {
         bail!("the machine is too slow: {size} became due before the workers were ready");

@@ -43,7 +43,10 @@ async fn once(stage: &Stage) -> Result<Vec<f64>> {
     let size = stage.size(SIZE);
     let scene = stage.scene().await?;
     let url = stage.sandbox.at("/dedupe/bench")?;
-    let channel = scene.add_channel(Receiver::Dedupes, url.as_str()).await?;
+    let channels = stage.common.channels;
+    let to = scene
+        .add_channels(Receiver::Dedupes, url.as_str(), channels)
+        .await?;
     // Whole milliseconds, which is what the sandbox's ledger counts in.
     let due = DateTime::from_timestamp_millis((Utc::now() + HEAD_START).timestamp_millis())
         .unwrap_or_default();
@@ -51,7 +54,7 @@ async fn once(stage: &Stage) -> Result<Vec<f64>> {
         .load(Load {
             due,
             apart: APART,
-            ..Load::due(channel, size)
+            ..Load::due(to, size)
         })
         .await?;
     let worker = scene.worker(&[]).await?;

@@ -15,10 +15,25 @@ pub(crate) enum Receiver {
     PostsAll,
 }
 
-/// Publications to load: one channel's, from number `first`.
+/// Where publications go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    /// All to one channel.
+    Channel(Uuid),
+    /// To so many in turn, those of [`add_channels`](Scene::add_channels).
+    Turns(u64),
+}
+
+impl From<Uuid> for Target {
+    fn from(channel: Uuid) -> Self {
+        Self::Channel(channel)
+    }
+}
+
+/// Publications to load, from number `first`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    pub(crate) channel: Uuid,
+    pub(crate) to: Target,
     pub(crate) first: u64,
     pub(crate) count: u64,
     /// When the first is due, and how far apart the others follow.
@@ -31,10 +46,10 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// `count` publications of one channel that are due now, with posts of their own.
-    pub(crate) fn due(channel: Uuid, count: u64) -> Self {
+    /// `count` publications that are due now, with posts of their own.
+    pub(crate) fn due(to: impl Into<Target>, count: u64) -> Self {
         Self {
-            channel,
+            to: to.into(),
             first: 1,
             count,
             due: Utc::now() - TimeDelta::minutes(10),
@@ -45,16 +60,17 @@ impl Load {
     }
 
     /// `count` publications that are due tomorrow.
-    pub(crate) fn tomorrow(channel: Uuid, count: u64) -> Self {
+    pub(crate) fn tomorrow(to: impl Into<Target>, count: u64) -> Self {
         Self {
             due: Utc::now() + TimeDelta::days(1),
             own_posts: false,
-            ..Self::due(channel, count)
+            ..Self::due(to, count)
         }
     }
 }
 
-/// The id of the `number`-th publication, and of its post: ascending, as UUIDv7s are.
+/// The id of the `number`-th publication, of its post, and of the `number`-th channel: ascending, as
+/// UUIDv7s are.
 pub(crate) fn id(number: u64) -> Uuid {
     Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000 | u128::from(number))
 }
@@ -66,17 +82,38 @@ impl Scene<'_> {
     /// Adds a channel of the sandbox.
     pub(crate) async fn add_channel(&self, receiver: Receiver, url: &str) -> Result<Uuid> {
         let id = Uuid::now_v7();
+        let from = format!("(SELECT {} AS id) AS one", self.literal(id));
+        self.insert_channels(receiver, url, &from).await?;
+        Ok(id)
+    }
+
+    /// Adds `count` numbered channels of the sandbox, for loads that take turns.
+    pub(crate) async fn add_channels(
+        &self,
+        receiver: Receiver,
+        url: &str,
+        count: u64,
+    ) -> Result<Target> {
+        let numbers = self.numbers(0, count.saturating_sub(1));
+        let from = format!("(SELECT {} AS id FROM {numbers}) AS many", self.id_of("i"));
+        self.insert_channels(receiver, url, &from).await?;
+        Ok(Target::Turns(count))
+    }
+
+    async fn insert_channels(&self, receiver: Receiver, url: &str, from: &str) -> Result<()> {
         let settings = match receiver {
             Receiver::Dedupes => r#"{"dedupes": true, "allow_http": true}"#,
             Receiver::PostsAll => r#"{"allow_http": true}"#,
         };
+        let name = match self.is_sqlite() {
+            true => "hex(id)",
+            false => "id::text",
+        };
         self.execute(&format!(
             "INSERT INTO channel (id, name, kind, base_url, settings) \
-             VALUES ({}, '{id}', 'webhook', '{url}', '{settings}')",
-            self.literal(id)
+             SELECT id, {name}, 'webhook', '{url}', '{settings}' FROM {from}"
         ))
-        .await?;
-        Ok(id)
+        .await
     }
 
     /// Loads publications. Foreign keys are not checked row by row on PostgreSQL: ten million
@@ -86,7 +123,7 @@ impl Scene<'_> {
             self.execute("SET session_replication_role = replica")
                 .await?;
         }
-        let numbers = self.numbers(&load);
+        let numbers = self.numbers(load.first, load.first + load.count - 1);
         let id = self.id_of("i");
         let (post, posts) = match load.own_posts {
             true => (id.clone(), numbers.clone()),
@@ -103,10 +140,13 @@ impl Scene<'_> {
         .await?;
         let due = self.due(&load);
         let priority = if load.mixed { "i % 3 - 1" } else { "0" };
+        let channel = match load.to {
+            Target::Channel(id) => self.literal(id),
+            Target::Turns(count) => self.id_of(&format!("(i % {count})")),
+        };
         self.execute(&format!(
             "INSERT INTO publication (id, post_id, channel_id, publish_at, next_attempt_at, \
-             priority) SELECT {id}, {post}, {}, {due}, {due}, {priority} FROM {numbers}",
-            self.literal(load.channel)
+             priority) SELECT {id}, {post}, {channel}, {due}, {due}, {priority} FROM {numbers}"
         ))
         .await?;
         if !self.is_sqlite() {
@@ -115,8 +155,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    fn numbers(&self, load: &Load) -> String {
-        let (first, last) = (load.first, load.first + load.count - 1);
+    fn numbers(&self, first: u64, last: u64) -> String {
         if self.is_sqlite() {
             format!(
                 "(WITH RECURSIVE n(i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n \

@@ -41,16 +41,11 @@ fn main() -> ExitCode {
     match arguments.get(1).and_then(|part| part.to_str()) {
         Some(AS_WORKER) => {
             arguments.remove(1);
-            play_worker(arguments)
+            worker::commands::run(arguments)
         }
         Some(AS_SANDBOX) => exit_code(play_sandbox()),
         _ => exit_code(measure(Arguments::parse())),
     }
-}
-
-#[tokio::main]
-async fn play_worker(arguments: Vec<OsString>) -> ExitCode {
-    worker::commands::run(arguments).await
 }
 
 /// On one thread: the receiver takes from the worker and the server as little as it can.

@@ -82,21 +82,11 @@ impl Scene<'_> {
 
     /// Starts the worker on it and waits until it is ready.
     pub(crate) async fn worker(&self, settings: &[&str]) -> Result<WorkerChild> {
-        self.worker_in(&[], settings).await
-    }
-
-    /// The same with these variables in its environment.
-    pub(crate) async fn worker_in(
-        &self,
-        environment: &[(&str, &str)],
-        settings: &[&str],
-    ) -> Result<WorkerChild> {
         let data = self.stage.folder.path().join(&self.name);
         WorkerChild::start(
             self.stage.common.worker.as_deref(),
             self.url(),
             &data,
-            environment,
             settings,
         )
         .await

@@ -3,7 +3,6 @@
 
 use std::process::ExitCode;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    worker::commands::run(std::env::args_os()).await
+fn main() -> ExitCode {
+    worker::commands::run(std::env::args_os())
 }

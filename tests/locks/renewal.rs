@@ -11,7 +11,7 @@ use sea_orm::{ConnectionTrait, TransactionTrait};
 use uuid::Uuid;
 use worker::clock::BootInstant;
 use worker::database::Database;
-use worker::locks::{Batch, Ending, Lease, Locks, Policy, Replay};
+use worker::locks::{Batch, Ending, Lease, Locks, Policy, Replay, Settled};
 
 use super::scene::{LEASE, Scene, mark, receipt, settle};
 use crate::support::{Engine, TestDb, on_both_engines};
@@ -28,6 +28,7 @@ on_both_engines!(
     a_thousand_leases_are_renewed_together,
     renewing_nothing_is_nothing,
     a_heartbeat_does_not_wait_for_work,
+    a_claim_and_its_settle_do_not_wait_for_other_work,
 );
 
 /// BEAT-1: channels have leases of their own.
@@ -232,6 +233,28 @@ async fn a_heartbeat_does_not_wait_for_work(db: TestDb) -> Result<()> {
     let renewal = worker.renew(&[claims[0].lease().clone()]).await?;
 
     assert_eq!(renewal.renewed, 1);
+    busy.rollback().await?;
+    Ok(())
+}
+
+/// BEAT-1: nor do claims and settles, on their lane, whatever else the worker asks.
+async fn a_claim_and_its_settle_do_not_wait_for_other_work(db: TestDb) -> Result<()> {
+    if db.engine() == Engine::Sqlite {
+        return Ok(());
+    }
+    let scene = Scene::new(db).await?;
+    let two_connections = Database::connect(scene.db.url(), 2).await?;
+    let worker = Locks::new(two_connections, Uuid::new_v4(), Policy::default());
+    scene.due().await?;
+    let busy = worker.database().work().begin().await?;
+
+    // Once accepted, which is one statement, and once not, which is a transaction.
+    let claim = worker.claim(scene.batch(1)).await?.remove(0);
+    settle(&worker, claim, Ending::Released).await?;
+    let claim = worker.claim(scene.batch(1)).await?.remove(0);
+    let settled = settle(&worker, claim, Ending::Published(receipt("1"))).await?;
+
+    assert_eq!(settled, Settled::Now(Status::Published));
     busy.rollback().await?;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Connections: as durable as the database can make them, one writer on SQLite, a heartbeat lane of
-//! its own on PostgreSQL.
+//! Connections: as durable as the database can make them, one writer on SQLite, lanes of their own for
+//! claims and settles and for the heartbeat on PostgreSQL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,8 @@ const DURABLE: &str = "SET synchronous_commit = on";
 const STEADY_PLANS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; \
     SET plan_cache_mode = force_generic_plan";
 
-/// The database, as two lanes: one for work, one that a heartbeat never shares (BEAT-1).
+/// The database, as lanes: one for work of all kinds, one for claims and settles, and one that a
+/// heartbeat never shares (BEAT-1).
 ///
 /// ```
 /// use worker::{clock, database::Database};
@@ -46,31 +47,42 @@ const STEADY_PLANS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = of
 #[derive(Clone, Debug)]
 pub struct Database {
     work: DatabaseConnection,
+    locking: DatabaseConnection,
     heartbeat: DatabaseConnection,
     /// A worker's on PostgreSQL only: where the LISTEN connection is made.
     listening: Option<PgPool>,
 }
 
 impl Database {
-    /// Connects a worker to `url` with at most `connections` for work.
+    /// Connects a worker to `url` with at most `connections` for work; one of them, if there are
+    /// several, is for claims and settles alone.
     ///
     /// On SQLite there is one connection for everything: its busy lock is unfair, so one writer per
     /// process is also the fastest, and every write is short.
     pub async fn connect(url: &str, connections: u32) -> Result<Self, DbErr> {
         let session = format!("{DURABLE}; {STEADY_PLANS}");
-        let options = options(url, connections, session);
-        let work = sea_orm::Database::connect(options.clone()).await?;
+        let beside = connections.saturating_sub(1).max(1);
+        let options = options(url, beside, session);
         if is_sqlite(url) {
-            return Ok(Self::of_one(work));
+            return Ok(Self::of_one(sea_orm::Database::connect(options).await?));
         }
-        let mut lane = options;
+        let mut lane = options.clone();
         lane.max_connections(1);
         let mut listening = lane.clone();
         listening.connect_lazy(true);
-        let listening = sea_orm::Database::connect(listening).await?;
+        let (work, heartbeat, listening) = tokio::try_join!(
+            sea_orm::Database::connect(options),
+            sea_orm::Database::connect(lane.clone()),
+            sea_orm::Database::connect(listening),
+        )?;
+        let locking = match connections {
+            0 | 1 => work.clone(),
+            _ => sea_orm::Database::connect(lane).await?,
+        };
         Ok(Self {
             work,
-            heartbeat: sea_orm::Database::connect(lane).await?,
+            locking,
+            heartbeat,
             listening: Some(listening.get_postgres_connection_pool().clone()),
         })
     }
@@ -85,6 +97,7 @@ impl Database {
     /// One pool for everything.
     fn of_one(work: DatabaseConnection) -> Self {
         Self {
+            locking: work.clone(),
             heartbeat: work.clone(),
             work,
             listening: None,
@@ -94,6 +107,14 @@ impl Database {
     /// The lane for work.
     pub fn work(&self) -> &DatabaseConnection {
         &self.work
+    }
+
+    /// The lane of claims and settles: one connection, on which they take turns. What waits for its
+    /// turn is written together with what comes meanwhile, which costs a server that many share less
+    /// than writing it at once; and nothing else that a worker asks keeps them waiting. Marks are work:
+    /// a call waits for each of them.
+    pub fn locking(&self) -> &DatabaseConnection {
+        &self.locking
     }
 
     /// The lane that renews leases, never queued behind work on PostgreSQL.

@@ -81,8 +81,34 @@ enum Command {
     Completions(completions::CompletionsArgs),
 }
 
+/// The variable that says how many threads tokio takes.
+const THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
+
 /// Runs one command line and gives its exit code.
-pub async fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.enable_all();
+    if std::env::var_os(THREADS_VARIABLE).is_none() {
+        runtime.worker_threads(threads());
+    }
+    match runtime.build() {
+        Ok(runtime) => runtime.block_on(run_command(arguments)),
+        Err(error) => {
+            output::note(format!("error: no threads: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One thread for every two cores. A worker waits for platforms and for the database most of the
+/// time, and the database, or another worker, wants the other cores: with a thread for each, they
+/// only take turns.
+fn threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / 2).max(1)
+}
+
+async fn run_command(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(told) => {

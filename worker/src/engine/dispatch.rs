@@ -28,6 +28,10 @@ const LATER: Duration = Duration::from_millis(500);
 /// slot of the worker, because few slots are not worth waiting for, and at most.
 const GATHER: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(50));
 
+/// However many channels are due, the share of one is no smaller part of the slots than this: a claim of
+/// one costs as much as a claim of ten. Whom nothing is left for begins the next round.
+const SMALLEST_SHARE: u32 = 64;
+
 /// By how much the runtime's timer may be late.
 const COARSE: Duration = Duration::from_millis(3);
 
@@ -141,6 +145,7 @@ impl Engine {
         }
         let mut pause = jittered(self.settings().poll_interval, rand::random());
         let mut left = u32::try_from(survey.due.len()).unwrap_or(u32::MAX);
+        let slots = self.settings().concurrency;
         let mut still_true = true;
         rounds.more_is_due = false;
         for ready in &survey.channels {
@@ -149,7 +154,7 @@ impl Engine {
                 continue;
             };
             // Whatever the others leave over goes round again at once.
-            let share = self.free_slots().div_ceil(left.max(1));
+            let share = share_of(slots, self.free_slots(), left);
             let share = if survey.channels.len() > 1 {
                 self.leave_room(ready.id, share)
             } else {
@@ -230,6 +235,12 @@ fn worth_a_claim(slots: u32, kept: u32) -> u32 {
     slots.saturating_sub(kept).div_ceil(2).min(AT_ONCE) + kept
 }
 
+/// How many of the free slots one of the `left` channels gets that are still to be served.
+fn share_of(slots: u32, free: u32, left: u32) -> u32 {
+    let even = free.div_ceil(left.max(1));
+    even.max(slots / SMALLEST_SHARE).min(free)
+}
+
 /// Turns the channels so that the round starts behind the one that was served last (CHAN-5).
 fn start_behind(channels: &mut [ReadyChannel], last_served: Option<Uuid>) {
     channels.sort_by_key(|channel| channel.id);
@@ -252,6 +263,18 @@ mod tests {
             sleep_exactly(pause).await;
             assert!(begun.elapsed() >= pause, "{pause:?}");
         }
+    }
+
+    /// LOCK-2: shares of many channels are worth a claim, and never more than what is free.
+    #[test]
+    fn a_share_is_even_but_worth_a_claim_and_free() {
+        assert_eq!(share_of(10, 10, 2), 5);
+        assert_eq!(share_of(10, 10, 3), 4, "nothing is left over");
+        assert_eq!(share_of(10, 7, 2_000), 1, "few slots are shared evenly");
+        assert_eq!(share_of(1_000, 1_000, 2_000), 15);
+        assert_eq!(share_of(1_000, 7, 2_000), 7, "no more than is free");
+        assert_eq!(share_of(1_000, 7, 1), 7);
+        assert_eq!(share_of(1_000, 0, 3), 0);
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl Posts {
             .expr(first_place())
             .filter(one_of(db.backend(), post::Column::Id, ids))
             .into_tuple::<PostRow>()
-            .all(db.work())
+            .all(db.locking())
             .await?;
         let with_files = posts.iter().filter(|(.., place)| place.is_some());
         let assets = assets(db, with_files.map(|(id, ..)| *id).collect()).await?;
@@ -125,7 +125,7 @@ async fn assets(db: &Database, posts: Vec<Uuid>) -> Result<HashMap<Uuid, Vec<Ass
     let rows = asset::Entity::find()
         .filter(one_of(db.backend(), asset::Column::PostId, posts))
         .order_by_asc(asset::Column::Position)
-        .all(db.work())
+        .all(db.locking())
         .await?;
     for row in rows {
         assets.entry(row.post_id).or_default().push(AssetRef {

@@ -143,7 +143,7 @@ impl Locks {
         let statement = self.db.backend().build(&update);
         let (asked_at, rows) = retry::on_contention(|| async {
             let asked_at = BootInstant::now();
-            let rows = self.db.work().query_all_raw(statement.clone()).await?;
+            let rows = self.db.locking().query_all_raw(statement.clone()).await?;
             Ok((asked_at, rows))
         })
         .await?;

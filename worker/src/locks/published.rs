@@ -89,7 +89,7 @@ impl Locks {
         rows.sort_by_key(|row| row.lock);
         crash_point!("before_settle_commit");
         // One statement is a transaction of its own, without two more journeys to begin and end it.
-        let landed = self.db.work().query_all_raw(statement(rows)?).await?;
+        let landed = self.db.locking().query_all_raw(statement(rows)?).await?;
         crash_point!("after_settle_commit");
         landed.iter().map(|row| row.try_get_by_index(0)).collect()
     }

@@ -14,6 +14,7 @@ use super::lease::{Claim, Lease, LockRef};
 use super::transition::{self, Ending};
 use super::{Locks, TOGETHER};
 use crate::crash::crash_point;
+use crate::database::begin_write;
 use crate::retry;
 
 /// The end of a claim: the claim is consumed, so nothing can be published under it any more. The
@@ -167,7 +168,7 @@ impl Locks {
         settlements: &[&Settlement],
     ) -> Result<Vec<Result<Settled, SettleError>>, DbErr> {
         let locks: Vec<LockRef> = settlements.iter().map(|one| one.lock()).collect();
-        let tx = self.db.begin().await?;
+        let tx = begin_write(self.db.locking()).await?;
         // By lock, not by publication: a group may hold two ends of one publication, and only one of
         // them can be in force.
         let held: HashMap<LockRef, Held> = hold(&tx, fenced(self.db.backend(), &locks))

@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 
-use super::desk::{Desk, words};
+use super::desk::{Desk, assert_refused, words};
+use crate::support::Finished;
 
 #[tokio::test]
 async fn a_wrong_command_line_is_told_in_one_sentence() -> Result<()> {
@@ -86,5 +87,17 @@ async fn without_a_command_there_is_help() -> Result<()> {
         "{finished:?}"
     );
     assert!(finished.stderr.contains("Commands:"), "{finished:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wrong_number_of_threads_is_told_in_one_sentence() -> Result<()> {
+    let desk = Desk::embedded()?;
+    for number in ["0", "-1", "many", ""] {
+        let mut command = desk.command(&words("config"));
+        command.env("TOKIO_WORKER_THREADS", number);
+        let told = [&format!("{number:?}"), "TOKIO_WORKER_THREADS", "from 1"];
+        assert_refused(&Finished::of(command).await?, 2, &told);
+    }
     Ok(())
 }

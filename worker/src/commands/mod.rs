@@ -81,31 +81,42 @@ enum Command {
     Completions(completions::CompletionsArgs),
 }
 
-/// The variable that says how many threads tokio takes.
-const THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
-
 /// Runs one command line and gives its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.enable_all();
-    if std::env::var_os(THREADS_VARIABLE).is_none() {
-        runtime.worker_threads(threads());
-    }
-    match runtime.build() {
+    let runtime = threads().and_then(|threads| {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        runtime
+            .worker_threads(threads)
+            .enable_all()
+            .build()
+            .map_err(|error| {
+                Refusal::Failed(format!("the system gives no {threads} threads: {error}"))
+            })
+    });
+    match runtime {
         Ok(runtime) => runtime.block_on(run_command(arguments)),
-        Err(error) => {
-            output::note(format!("error: no threads: {error}"));
-            ExitCode::FAILURE
-        }
+        Err(refusal) => refused(&refusal),
     }
 }
 
-/// One thread for every two cores. A worker waits for platforms and for the database most of the
-/// time, and the database, or another worker, wants the other cores: with a thread for each, they
-/// only take turns.
-fn threads() -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (cores / 2).max(1)
+/// How many threads the programs of this runtime get, as its own programs call it.
+const THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
+
+/// As many as were asked for, or one for every two cores. A worker waits for platforms and for the
+/// database most of the time, and the database, or another worker, wants the other cores: with a
+/// thread for each, they only take turns.
+fn threads() -> Result<usize, Refusal> {
+    let Some(asked) = std::env::var_os(THREADS_VARIABLE) else {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        return Ok((cores / 2).max(1));
+    };
+    let asked = asked.to_string_lossy();
+    match asked.parse() {
+        Ok(threads @ 1..) => Ok(threads),
+        _ => Err(Refusal::Input(format!(
+            "{THREADS_VARIABLE} is {asked:?}: a number of threads is accepted, from 1"
+        ))),
+    }
 }
 
 async fn run_command(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -124,13 +135,15 @@ async fn run_command(arguments: impl IntoIterator<Item = OsString>) -> ExitCode 
     match carry_out(cli).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(Refusal::OutputClosed) => ExitCode::SUCCESS,
-        Err(refusal) => {
-            for sentence in refusal.to_string().lines() {
-                output::note(format!("error: {sentence}"));
-            }
-            ExitCode::from(refusal.exit_code())
-        }
+        Err(refusal) => refused(&refusal),
     }
+}
+
+fn refused(refusal: &Refusal) -> ExitCode {
+    for sentence in refusal.to_string().lines() {
+        output::note(format!("error: {sentence}"));
+    }
+    ExitCode::from(refusal.exit_code())
 }
 
 async fn carry_out(cli: Cli) -> Result<(), Refusal> {

@@ -99,7 +99,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// How many threads the programs of this runtime get, as its own programs call it.
+/// What says how many threads a program on tokio takes.
 const THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
 
 /// As many as were asked for, or one for every two cores. A worker waits for platforms and for the

@@ -237,7 +237,7 @@ async fn a_heartbeat_does_not_wait_for_work(db: TestDb) -> Result<()> {
     Ok(())
 }
 
-/// BEAT-1: nor do claims and settles, on their lane, whatever else the worker asks.
+/// Claims and settles have a connection of their own too, whatever else the worker asks.
 async fn a_claim_and_its_settle_do_not_wait_for_other_work(db: TestDb) -> Result<()> {
     if db.engine() == Engine::Sqlite {
         return Ok(());
@@ -248,7 +248,7 @@ async fn a_claim_and_its_settle_do_not_wait_for_other_work(db: TestDb) -> Result
     scene.due().await?;
     let busy = worker.database().work().begin().await?;
 
-    // Once accepted, which is one statement, and once not, which is a transaction.
+    // Once given back, which is a transaction, and once accepted, which is one statement.
     let claim = worker.claim(scene.batch(1)).await?.remove(0);
     settle(&worker, claim, Ending::Released).await?;
     let claim = worker.claim(scene.batch(1)).await?.remove(0);

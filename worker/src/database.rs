@@ -109,10 +109,9 @@ impl Database {
         &self.work
     }
 
-    /// The lane of claims and settles: one connection, on which they take turns. What waits for its
-    /// turn is written together with what comes meanwhile, which costs a server that many share less
-    /// than writing it at once; and nothing else that a worker asks keeps them waiting. Marks are work:
-    /// a call waits for each of them.
+    /// The lane of claims and settles: one connection, on which they take turns. It plans their
+    /// statements once, where a pool would plan them on each of its connections in turn, and nothing
+    /// else that a worker asks keeps them waiting. Marks are work: a call waits for each of them.
     pub fn locking(&self) -> &DatabaseConnection {
         &self.locking
     }

@@ -91,6 +91,20 @@ async fn attempts_differ_in_nothing_but_their_time() {
     assert_eq!(first_body, second_body);
 }
 
+/// A name and a password in the address are for the receiver, and stand in no `Host`.
+#[tokio::test]
+async fn a_name_and_a_password_in_the_address_become_a_header() {
+    let (url, caught) = receiver().await;
+    let publisher = webhook(&url.replace("://", "://me:pass%20word@"), json!({}));
+    commit(&*publisher, &draft("A")).await;
+    let caught = caught.lock().expect("not poisoned");
+    let (headers, _) = &caught[0];
+    // me:pass word
+    assert_eq!(headers["authorization"], "Basic bWU6cGFzcyB3b3Jk");
+    let host = url.trim_start_matches("http://").trim_end_matches('/');
+    assert_eq!(headers["host"], host);
+}
+
 /// The documented body.
 #[tokio::test]
 async fn the_body_carries_the_whole_post() {

@@ -117,12 +117,13 @@ impl Api {
         token: &SecretString,
         call: &Call,
     ) -> Result<Answer, PublishError> {
+        let line = self.http.line(url, call).await?;
         let request = self
-            .dressed(self.http.request(Method::POST, url.clone()), token)?
+            .dressed(line.post(), token)?
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
         Ok(self
             .redact(token)
-            .answer(self.http.send_once(request, form, call).await?))
+            .answer(line.send_once(request, form).await?))
     }
 
     fn dressed(

@@ -1,5 +1,4 @@
 use bytes::Bytes;
-use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use secrecy::{ExposeSecret, SecretString};
 use url::form_urlencoded::Serializer;
@@ -14,10 +13,12 @@ pub(super) async fn grant(
     fields: &[(&str, &SecretString)],
     call: &Call,
 ) -> Result<Answer, PublishError> {
-    let request = http
-        .request(Method::POST, settings.oauth("token"))
+    let url = settings.oauth("token");
+    let line = http.line(&url, call).await?;
+    let request = line
+        .post()
         .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
-    http.send_once(request, form(settings, fields), call).await
+    line.send_once(request, form(settings, fields)).await
 }
 
 fn form(settings: &Settings, fields: &[(&str, &SecretString)]) -> Bytes {

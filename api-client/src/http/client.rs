@@ -2,18 +2,17 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::Uri;
-use reqwest::header::{ACCEPT, ACCEPT_ENCODING, HeaderName, HeaderValue, USER_AGENT};
+use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
-use reqwest::{Body, Client, Method, Request, RequestBuilder, Url};
+use reqwest::{Client, Method, RequestBuilder, Url};
 use rustls::ClientConfig;
 use rustls_platform_verifier::ConfigVerifierExt;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::Answer;
 use super::direct::Direct;
-use super::guarded::{Departure, GuardedBody};
+use super::line::{Line, Way};
 use crate::{Call, PublishError};
 
 /// How the client connects.
@@ -49,7 +48,7 @@ pub struct HttpClient {
 }
 
 /// Who is asking.
-const NAME: &str = concat!("punctual/", env!("CARGO_PKG_VERSION"));
+pub(super) const NAME: &str = concat!("punctual/", env!("CARGO_PKG_VERSION"));
 
 /// Common servers drop idle connections after 5 s or more. Staying under that keeps a commit from
 /// being written to a connection that is just being closed, which would make it ambiguous.
@@ -98,71 +97,29 @@ impl HttpClient {
         }
     }
 
-    /// Sends the one irreversible request. The caller's guard is asked when the connection stands,
-    /// right before the first byte. Without an answer the error is [`PublishError::Unavailable`] if
-    /// no byte of it left, and [`PublishError::Ambiguous`] otherwise.
-    pub async fn send_once(
-        &self,
-        request: RequestBuilder,
-        body: Bytes,
-        call: &Call,
-    ) -> Result<Answer, PublishError> {
+    /// Waits until one irreversible request may go to this address: until a connection stands, where
+    /// no proxy is in between. To be asked for before the request is written, so that what waits is
+    /// small and what is sent is fresh. Whatever goes wrong here, nothing was sent.
+    pub async fn line<'a>(
+        &'a self,
+        url: &'a Url,
+        call: &'a Call,
+    ) -> Result<Line<'a>, PublishError> {
         call.timeout()?;
-        let (body, departure) = GuardedBody::new(body, call.clone());
-        self.carry(request, body, call)
-            .await
-            .map_err(|why| match departure.get() {
-                Departure::Waiting => PublishError::unavailable(why),
-                Departure::Refused => PublishError::unavailable("held back right before sending"),
-                Departure::Left => {
-                    PublishError::ambiguous(format!("no answer after the request was sent: {why}"))
-                }
-            })
+        let unavailable = |error: &dyn Error| PublishError::unavailable(chain(error));
+        let address: Uri = url.as_str().parse().map_err(|error| unavailable(&error))?;
+        let way = match self.direct.reaches(&address) {
+            true => {
+                let reserved = self.direct.reserve(address, call.deadline()).await;
+                Way::Direct(
+                    &self.direct,
+                    reserved.map_err(|error| unavailable(&*error))?,
+                )
+            }
+            false => Way::Proxied,
+        };
+        Ok(Line::new(&self.client, url, way, call))
     }
-
-    /// Brings a request to its address; without an answer, why there is none.
-    async fn carry(
-        &self,
-        request: RequestBuilder,
-        body: GuardedBody,
-        call: &Call,
-    ) -> Result<Answer, String> {
-        let mut request = request.build().map_err(|error| describe(&error))?;
-        let address: Uri = request
-            .url()
-            .as_str()
-            .parse()
-            .map_err(|error| chain(&error))?;
-        if !self.direct.reaches(&address) {
-            *request.body_mut() = Some(Body::wrap(body));
-            *request.timeout_mut() = Some(call.remaining());
-            let response = self.client.execute(request).await;
-            let response = response.map_err(|error| describe(&error))?;
-            return Ok(Answer::read(response.into(), call.deadline()).await);
-        }
-        let request = directly(request, address, body);
-        let sent = self.direct.send(request, call.deadline()).await;
-        sent.map_err(|error| chain(&*error))
-    }
-}
-
-/// A request as the connection takes it, with the headers that every request has.
-fn directly(mut request: Request, address: Uri, body: GuardedBody) -> hyper::Request<GuardedBody> {
-    let mut direct = hyper::Request::new(body);
-    *direct.method_mut() = std::mem::take(request.method_mut());
-    *direct.uri_mut() = address;
-    let headers = direct.headers_mut();
-    *headers = std::mem::take(request.headers_mut());
-    for (name, value) in [
-        (ACCEPT, "*/*"),
-        (ACCEPT_ENCODING, "gzip"),
-        (USER_AGENT, NAME),
-    ] {
-        headers
-            .entry(name)
-            .or_insert(HeaderValue::from_static(value));
-    }
-    direct
 }
 
 /// Nothing inside: the address of a proxy may hold a password.
@@ -185,7 +142,7 @@ pub(crate) fn sensitive_header(
 }
 
 /// What went wrong, without the address: a webhook's address can be a secret.
-fn describe(error: &reqwest::Error) -> String {
+pub(super) fn describe(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return if error.is_connect() {
             "connecting timed out"
@@ -201,7 +158,7 @@ fn describe(error: &reqwest::Error) -> String {
 }
 
 /// An error with all its causes.
-fn chain(error: &dyn Error) -> String {
+pub(super) fn chain(error: &dyn Error) -> String {
     let mut causes = Vec::new();
     let mut cause = Some(error);
     while let Some(error) = cause {

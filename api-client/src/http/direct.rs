@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::{HOST, HeaderValue};
-use hyper::{Request, Uri};
+use hyper::header::{HOST, HeaderMap, HeaderValue};
+use hyper::{Method, Request, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::proxy::matcher::Matcher;
@@ -27,6 +27,14 @@ pub(super) struct Direct {
     pool: Arc<Pool>,
     /// None where no proxy is used.
     proxies: Option<Arc<Matcher>>,
+}
+
+/// A connection for one request to this address.
+pub(super) struct Reserved {
+    address: Uri,
+    seat: Seat,
+    connection: Box<Connection>,
+    is_new: bool,
 }
 
 impl Direct {
@@ -60,21 +68,43 @@ impl Direct {
         }
     }
 
-    /// Sends one request and reads its answer.
-    pub(super) async fn send(
+    /// Waits for a connection to the host of this address.
+    pub(super) async fn reserve(
         &self,
-        mut request: Request<GuardedBody>,
+        address: Uri,
+        deadline: Instant,
+    ) -> Result<Reserved, BoxError> {
+        let turn = timeout_at(deadline, self.pool.turn(&address)).await;
+        let (seat, connection, is_new) = match turn.map_err(|_| TimedOut)?.ok_or(NoHost)? {
+            Turn::Kept(seat, connection) => (seat, connection, false),
+            Turn::Open(seat) => {
+                let opened = timeout_at(deadline, Box::pin(self.open(&address))).await;
+                (seat, opened.map_err(|_| TimedOut)??, true)
+            }
+        };
+        Ok(Reserved {
+            address,
+            seat,
+            connection,
+            is_new,
+        })
+    }
+
+    /// Sends one request over the connection that is reserved for it, and reads its answer.
+    pub(super) async fn post(
+        &self,
+        mut reserved: Reserved,
+        headers: HeaderMap,
+        body: GuardedBody,
         deadline: Instant,
     ) -> Result<Answer, BoxError> {
-        let address = to_its_host(&mut request)?;
+        let mut request = request_to(&reserved.address, headers, body)?;
         loop {
-            let found = timeout_at(deadline, self.connection(&address));
-            let (seat, mut connection, is_new) = found.await.map_err(|_| TimedOut)??;
             let asked_at = Instant::now();
-            match connection.send(request, deadline).await {
+            match reserved.connection.send(request, deadline).await {
                 Ok(answer) => {
                     if answer.complete {
-                        seat.give_back(connection, asked_at);
+                        reserved.seat.give_back(reserved.connection, asked_at);
                     }
                     return Ok(answer);
                 }
@@ -82,18 +112,15 @@ impl Direct {
                 Err(NotAnswered {
                     unsent: Some(unsent),
                     ..
-                }) if !is_new => request = unsent,
+                }) if !reserved.is_new => {
+                    request = unsent;
+                    let Reserved { address, seat, .. } = reserved;
+                    drop(seat);
+                    reserved = Box::pin(self.reserve(address, deadline)).await?;
+                }
                 Err(NotAnswered { error, .. }) => return Err(error),
             }
         }
-    }
-
-    /// A connection to the host of this address, and whether it is a new one.
-    async fn connection(&self, address: &Uri) -> Result<(Seat, Box<Connection>, bool), BoxError> {
-        Ok(match self.pool.turn(address).await.ok_or(NoHost)? {
-            Turn::Kept(seat, connection) => (seat, connection, false),
-            Turn::Open(seat) => (seat, Box::pin(self.open(address)).await?, true),
-        })
     }
 
     async fn open(&self, address: &Uri) -> Result<Box<Connection>, BoxError> {
@@ -103,17 +130,23 @@ impl Direct {
     }
 }
 
-/// Makes a request one that its host understands: the path alone, and a `Host`. Gives the whole
-/// address.
-fn to_its_host(request: &mut Request<GuardedBody>) -> Result<Uri, BoxError> {
-    let path = request.uri().path_and_query().ok_or(NoHost)?.clone();
-    let address = std::mem::replace(request.uri_mut(), Uri::from(path));
-    // Without a name and a password, and without a port that goes without saying: reqwest took
-    // the one out of the address, and no parsed address has the other.
-    let host = address.authority().ok_or(NoHost)?;
-    let host = HeaderValue::from_str(host.as_str())?;
+/// A request as the host of its address understands it: the path alone, and a `Host`.
+fn request_to(
+    address: &Uri,
+    headers: HeaderMap,
+    body: GuardedBody,
+) -> Result<Request<GuardedBody>, BoxError> {
+    let mut request = Request::new(body);
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = Uri::from(address.path_and_query().ok_or(NoHost)?.clone());
+    *request.headers_mut() = headers;
+    // Without a name and a password, which reqwest has made a header of, and without a port that goes
+    // without saying, which no parsed address has.
+    let authority = address.authority().ok_or(NoHost)?.as_str();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, it)| it);
+    let host = HeaderValue::from_str(host)?;
     request.headers_mut().insert(HOST, host);
-    Ok(address)
+    Ok(request)
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -143,14 +143,13 @@ impl Publisher for Webhook {
         key: &IdempotencyKey,
         call: &Call,
     ) -> Result<Receipt, PublishError> {
+        let line = self.http.line(&self.settings.url, call).await?;
         let files: Inlined = prepared.read().unwrap_or_default();
         let body = payload::encode(draft, &files)?;
-        let request = self
-            .http
-            .request(Method::POST, self.settings.url.clone())
-            .header(CONTENT_TYPE, APPLICATION_JSON);
+        let request = line.post().header(CONTENT_TYPE, APPLICATION_JSON);
         let (request, signature) = self.identify(request, key.as_str(), &body)?;
-        let answer = self.http.send_once(request, body, call).await?;
+        // Boxed, because many wait for a line and few are on one.
+        let answer = Box::pin(line.send_once(request, body)).await?;
         judge_commit(
             &self.redact.and(signature).answer(answer),
             self.settings.dedupes,

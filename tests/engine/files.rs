@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use api_client::Guarantee;
-use entity::asset;
+use entity::{asset, publication};
 use sea_orm::ActiveModelTrait;
 use sea_orm::ActiveValue::Set;
 use uuid::Uuid;
@@ -27,7 +27,18 @@ async fn add_file(stage: &Stage, publication: Uuid, position: i32, name: &str) -
     Ok(())
 }
 
-/// A batch is loaded at once, and files are asked for only where there are some.
+/// Makes a publication one of the post that another has.
+async fn share_post(stage: &Stage, publication: Uuid, with: Uuid) -> Result<()> {
+    let shared = publication::ActiveModel {
+        id: Set(publication),
+        post_id: Set(stage.publication(with).await?.post_id),
+        ..Default::default()
+    };
+    shared.update(stage.db.db()).await?;
+    Ok(())
+}
+
+/// A batch is loaded at once, a post that several share is there for each, and files are asked for only where there are some.
 async fn each_of_a_batch_comes_with_its_own_files_in_their_order(db: TestDb) -> Result<()> {
     let mut stage = Stage::on(db).await?;
     let script = Script::new(Guarantee::AtMostOnce).register(&mut stage.registry);
@@ -38,13 +49,19 @@ async fn each_of_a_batch_comes_with_its_own_files_in_their_order(db: TestDb) -> 
     add_file(&stage, two, 1, "second.png").await?;
     add_file(&stage, two, 0, "first.png").await?;
     add_file(&stage, one, 7, "alone.png").await?;
+    let again = stage.due(channel).await?;
+    share_post(&stage, again, two).await?;
 
     let worker = stage.start(&[])?;
-    script.until(|counts| counts.sent == 3).await?;
+    script.until(|counts| counts.sent == 4).await?;
     worker.stop().await?;
 
     let files = |id| script.files(id).unwrap_or_default();
-    assert_eq!(files(two), ["first.png", "second.png"]);
+    for id in [two, again] {
+        assert_eq!(files(id), ["first.png", "second.png"]);
+        let claims = stage.publication(id).await?.execution_version;
+        assert_eq!(claims, 1, "it was there for the first claim");
+    }
     assert_eq!(files(one), ["alone.png"]);
     assert_eq!(script.files(none), Some(Vec::new()));
     Ok(())

@@ -68,7 +68,7 @@ impl Acts {
         settings: &Settings,
     ) -> Result<Result<Verdict, PublishError>, ActError> {
         let row = claim.publication();
-        let posts = Posts::load(&self.db, std::iter::once(row)).await?;
+        let mut posts = Posts::load(&self.db, std::iter::once(row)).await?;
         let Some(draft) = posts.draft(row, &channel.row.name) else {
             return Ok(Ok(Verdict::CannotTell));
         };

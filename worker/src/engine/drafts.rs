@@ -13,24 +13,29 @@ use crate::database::Database;
 use crate::locks::{Claimed, one_of};
 
 /// The posts of a batch, with their files.
-pub(crate) struct Posts {
-    posts: HashMap<Uuid, Post>,
-    assets: HashMap<Uuid, Vec<AssetRef>>,
+pub(crate) struct Posts(HashMap<Uuid, Shared>);
+
+/// A post, and how many publications it has yet to be given to.
+struct Shared {
+    post: Post,
+    takers: usize,
 }
 
 /// What a draft takes from a post.
+#[derive(Clone)]
 struct Post {
     title: String,
     body: String,
     tags: Vec<String>,
     options: Map<String, Value>,
+    assets: Vec<AssetRef>,
 }
 
 /// A post as it is read: id, title, body, tags, options, and the place of its first file.
 type PostRow = (Uuid, String, String, Value, Value, Option<i32>);
 
 impl Post {
-    fn of((id, title, body, tags, options, _): PostRow) -> (Uuid, Self) {
+    fn of((_, title, body, tags, options, _): PostRow, assets: Vec<AssetRef>) -> Self {
         let tags = match tags {
             Value::Array(tags) => tags,
             _ => Vec::new(),
@@ -39,7 +44,7 @@ impl Post {
             Value::String(word) => Some(word),
             _ => None,
         });
-        let post = Self {
+        Self {
             title,
             body,
             tags: words.collect(),
@@ -47,8 +52,8 @@ impl Post {
                 Value::Object(options) => options,
                 _ => Map::new(),
             },
-        };
-        (id, post)
+            assets,
+        }
     }
 }
 
@@ -58,9 +63,10 @@ impl Posts {
         db: &Database,
         publications: impl Iterator<Item = &'a Claimed>,
     ) -> Result<Self, DbErr> {
-        let ids: Vec<Uuid> = publications
-            .map(|publication| publication.post_id)
-            .collect();
+        let mut takers: HashMap<Uuid, usize> = HashMap::new();
+        for publication in publications {
+            *takers.entry(publication.post_id).or_default() += 1;
+        }
         let posts = post::Entity::find()
             .select_only()
             .columns([
@@ -71,32 +77,49 @@ impl Posts {
                 post::Column::Options,
             ])
             .expr(first_place())
-            .filter(one_of(db.backend(), post::Column::Id, ids))
+            .filter(one_of(
+                db.backend(),
+                post::Column::Id,
+                takers.keys().copied(),
+            ))
             .into_tuple::<PostRow>()
             .all(db.locking())
             .await?;
         let with_files = posts.iter().filter(|(.., place)| place.is_some());
-        let assets = assets(db, with_files.map(|(id, ..)| *id).collect()).await?;
-        Ok(Self {
-            posts: posts.into_iter().map(Post::of).collect(),
-            assets,
-        })
+        let mut assets = assets(db, with_files.map(|(id, ..)| *id).collect()).await?;
+        let shared = posts.into_iter().map(|row| {
+            let id = row.0;
+            let post = Post::of(row, assets.remove(&id).unwrap_or_default());
+            let takers = takers.get(&id).copied().unwrap_or_default();
+            (id, Shared { post, takers })
+        });
+        Ok(Self(shared.collect()))
     }
 
-    /// The draft of one publication; none if its post is not there, which a foreign key prevents.
-    pub(crate) fn draft(&self, publication: &Claimed, channel_name: &str) -> Option<Draft> {
-        let post = self.posts.get(&publication.post_id)?;
-        let assets = self.assets.get(&publication.post_id);
+    /// The draft of one publication, asked for once; none if its post is not there, which a foreign
+    /// key prevents.
+    pub(crate) fn draft(&mut self, publication: &Claimed, channel_name: &str) -> Option<Draft> {
+        let post = self.take(publication.post_id)?;
         Some(Draft {
             publication_id: publication.id,
             channel_name: channel_name.to_owned(),
             publish_at: publication.publish_at,
-            title: post.title.clone(),
-            body: post.body.clone(),
-            tags: post.tags.clone(),
-            options: post.options.clone(),
-            assets: assets.cloned().unwrap_or_default(),
+            title: post.title,
+            body: post.body,
+            tags: post.tags,
+            options: post.options,
+            assets: post.assets,
         })
+    }
+
+    /// A post for one of its takers. The last one, most often the only one, gets it without a copy.
+    fn take(&mut self, id: Uuid) -> Option<Post> {
+        let shared = self.0.get_mut(&id)?;
+        shared.takers = shared.takers.saturating_sub(1);
+        match shared.takers {
+            0 => self.0.remove(&id).map(|shared| shared.post),
+            _ => Some(shared.post.clone()),
+        }
     }
 }
 

@@ -149,7 +149,7 @@ impl Engine {
     ) -> Result<(), DbErr> {
         let holds: Vec<Hold> = claims.iter().map(|claim| self.holds.add(claim)).collect();
         let publications = claims.iter().map(Claim::publication);
-        let posts = match Posts::load(&self.db, publications).await {
+        let mut posts = match Posts::load(&self.db, publications).await {
             Ok(posts) => posts,
             Err(error) => {
                 for hold in &holds {

@@ -96,14 +96,16 @@ impl Locks {
 }
 
 /// What the statement is about, as an array for each of [`NEW`].
-fn arrays(rows: Vec<Row>) -> [Value; NEW.len()] {
-    let lock = |of: fn(&LockRef) -> Uuid| array(rows.iter().map(|row| of(&row.lock)));
-    let text = |of: fn(&Receipt) -> &Option<String>| {
-        array(
-            rows.iter()
-                .map(|row| of(&row.receipt).clone().unwrap_or_default()),
-        )
+fn arrays(mut rows: Vec<Row>) -> [Value; NEW.len()] {
+    let mut text = |of: fn(&mut Receipt) -> &mut Option<String>| {
+        let texts = rows.iter_mut().map(|row| of(&mut row.receipt).take());
+        array(texts.map(Option::unwrap_or_default))
     };
+    let [ids, urls] = [
+        text(|receipt| &mut receipt.remote_id),
+        text(|receipt| &mut receipt.remote_url),
+    ];
+    let lock = |of: fn(&LockRef) -> Uuid| array(rows.iter().map(|row| of(&row.lock)));
     [
         lock(|lock| lock.publication_id),
         lock(|lock| lock.lock_id),
@@ -111,8 +113,8 @@ fn arrays(rows: Vec<Row>) -> [Value; NEW.len()] {
         array(rows.iter().map(|_| Uuid::now_v7())),
         array(rows.iter().map(|row| row.worker_id)),
         array(rows.iter().map(|row| row.started_at)),
-        text(|receipt| &receipt.remote_id),
-        text(|receipt| &receipt.remote_url),
+        ids,
+        urls,
     ]
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use api_client::sandbox::{Action, Fault, Route};
 use entity::Status;
 use uuid::Uuid;
 use worker::acts::Acts;
@@ -16,6 +17,9 @@ on_both_engines!(
     what_another_program_inserts_is_noticed_without_polling,
     what_is_moved_forward_by_plain_sql_is_noticed_without_polling,
     what_a_person_gives_back_is_noticed_without_polling,
+    what_failed_goes_again_at_its_instant_without_polling,
+    what_a_closed_circuit_held_back_goes_at_once_without_polling,
+    one_channel_of_many_goes_out_at_its_instant_and_the_others_at_theirs,
     without_notices_the_poll_finds_it,
 );
 
@@ -134,6 +138,88 @@ async fn what_a_person_gives_back_is_noticed_without_polling(db: TestDb) -> Resu
     looked_round().await;
     acts.resume_channel(paused).await?;
     stage.all_published_once(&[resumed]).await?;
+    worker.stop().await
+}
+
+/// Channels with something far in the future, so that no single one is most of what there is.
+async fn quiet_channels(stage: &Stage, count: usize) -> Result<()> {
+    for _ in 0..count {
+        let channel = stage.exact().await?;
+        stage.schedule(channel, 1, 3_600_000).await?;
+    }
+    Ok(())
+}
+
+/// WORK-4: whatever a publication comes to, the worker knows when it is due again.
+async fn what_failed_goes_again_at_its_instant_without_polling(db: TestDb) -> Result<()> {
+    let _alone = alone().await;
+    let stage = Stage::on(db).await?;
+    quiet_channels(&stage, 4).await?;
+    let channel = stage.exact().await?;
+    stage
+        .sandbox
+        .script(Fault::once(Route::Webhook, Action::status(500)));
+    let id = stage.due(channel).await?;
+    let retry = [("retry_base", "4s"), ("retry_max", "4s")];
+    let worker = stage.real(&[&NO_POLL[..], &retry].concat()).await?;
+    stage.all_published_once(&[id]).await?;
+    let history = stage.history(id).await?;
+    assert_eq!(history.len(), 2, "{history:?}");
+    let pause = history[1].started_at - history[0].finished_at;
+    let pause = pause.num_milliseconds();
+    assert!((2900..6000).contains(&pause), "again after {pause} ms");
+    worker.stop().await
+}
+
+/// CHAN-2, WORK-4: the probe went well, and the rest of the backlog is not left until the poll.
+async fn what_a_closed_circuit_held_back_goes_at_once_without_polling(db: TestDb) -> Result<()> {
+    let _alone = alone().await;
+    let stage = Stage::on(db).await?;
+    quiet_channels(&stage, 4).await?;
+    let channel = stage.exact().await?;
+    let soon = stage.db.literal_in("2 seconds");
+    stage
+        .set_channel(
+            channel,
+            &format!("consecutive_failures = 9, not_before = {soon}"),
+        )
+        .await?;
+    let ids = stage.schedule(channel, 5, 0).await?;
+    // A killed probe would hold it back for as long.
+    let worker = stage
+        .real(&[&NO_POLL[..], &[("lease", "20s")]].concat())
+        .await?;
+    stage.all_published_once(&ids).await?;
+    let at = |row: entity::publication::Model| row.published_at.map(|at| at.timestamp_millis());
+    let mut published = Vec::new();
+    for id in ids {
+        published.extend(at(stage.publication(id).await?));
+    }
+    published.sort_unstable();
+    let span = published[4] - published[0];
+    assert!(span < 2000, "the others came {span} ms after the probe");
+    worker.stop().await
+}
+
+/// WORK-4, LOCK-10: what is known of a channel holds until its instant, and is then asked anew.
+async fn one_channel_of_many_goes_out_at_its_instant_and_the_others_at_theirs(
+    db: TestDb,
+) -> Result<()> {
+    let _alone = alone().await;
+    let stage = Stage::on(db).await?;
+    quiet_channels(&stage, 30).await?;
+    let mut ids = Vec::new();
+    for nth in 0..10 {
+        let channel = stage.exact().await?;
+        ids.extend(stage.schedule(channel, 1, 3000 + 100 * nth).await?);
+        // The second of a channel is found once the first is out.
+        ids.extend(stage.schedule(channel, 1, 4500 + 100 * nth).await?);
+    }
+    let worker = idle(&stage, &NO_POLL).await?;
+    for id in ids {
+        let late = lateness(&stage, id).await?;
+        assert!((0..1000).contains(&late), "{late} ms after its instant");
+    }
     worker.stop().await
 }
 

@@ -100,7 +100,7 @@ impl Engine {
     async fn gather(&self, rounds: &mut Rounds) {
         let slots = self.settings().concurrency;
         let survey = rounds.survey.as_ref();
-        let kept = match survey.is_some_and(|survey| survey.channels.len() > 1) {
+        let kept = match survey.is_some_and(Survey::has_others) {
             true => room_for_others(slots),
             false => 0,
         };
@@ -112,7 +112,7 @@ impl Engine {
         let (each, most) = GATHER;
         let latest = Instant::now() + (each * slots).min(most);
         // What becomes due on another channel is not kept waiting.
-        let next_due_at = survey.and_then(|survey| survey.next_due_at);
+        let next_due_at = survey.and_then(Survey::next_due_at);
         let latest = next_due_at.map_or(latest, |at| at.min(latest));
         tokio::select! {
             () = gathered => {}
@@ -135,38 +135,32 @@ impl Engine {
     /// One round over the channels: how long to pause before the next.
     async fn round(self: &Arc<Self>, rounds: &mut Rounds) -> Result<Duration, DbErr> {
         self.release_unknown().await?;
-        let mut survey = match rounds.survey.take() {
-            Some(survey) if rounds.more_is_due && survey.is_good(Instant::now()) => survey,
-            _ => self.survey().await?,
-        };
-        start_behind(&mut survey.channels, rounds.last_served);
-        if !survey.due.is_empty() {
+        let mut survey = self.surveyed(rounds.survey.take()).await?;
+        let due = survey.due_behind(rounds.last_served);
+        if !due.is_empty() {
             self.recover_before_claim(&mut rounds.recovered_at).await;
         }
-        let mut pause = jittered(self.settings().poll_interval, rand::random());
-        let mut left = u32::try_from(survey.due.len()).unwrap_or(u32::MAX);
+        let mut pause = Duration::MAX;
+        let mut left = u32::try_from(due.len()).unwrap_or(u32::MAX);
         let slots = self.settings().concurrency;
-        let mut still_true = true;
         rounds.more_is_due = false;
-        for ready in &survey.channels {
-            let Some(row) = survey.due.get(&ready.id) else {
-                pause = pause.min(ready.wait(SLOT_IS_NEAR).unwrap_or(pause));
-                continue;
-            };
+        for row in due {
+            let id = row.id;
             // Whatever the others leave over goes round again at once.
             let share = share_of(slots, self.free_slots(), left);
-            let share = if survey.channels.len() > 1 {
-                self.leave_room(ready.id, share)
-            } else {
-                share
+            let share = match survey.has_others() {
+                true => self.leave_room(id, share),
+                false => share,
             };
             left = left.saturating_sub(1);
-            let served = self.serve(row.clone(), share).await?;
-            still_true &= !matches!(served, Served::Short | Served::LostRace);
+            let served = self.serve(row, share).await?;
             rounds.more_is_due |= matches!(served, Served::Full);
+            if matches!(served, Served::Short | Served::LostRace) {
+                survey.forget(id);
+            }
             pause = pause.min(match served {
                 Served::Full | Served::Short => {
-                    rounds.last_served = Some(ready.id);
+                    rounds.last_served = Some(id);
                     Duration::ZERO
                 }
                 Served::LostRace => AFTER_LOST_RACE,
@@ -174,22 +168,42 @@ impl Engine {
                 Served::NotHere => pause,
             });
         }
-        rounds.survey = still_true.then_some(survey);
-        Ok(pause.min(self.serve_looks(rounds).await?))
+        let next_at = survey.next_at();
+        rounds.survey = Some(survey);
+        let pause = pause.min(self.serve_looks(rounds).await?);
+        Ok(pause.min(next_at.saturating_duration_since(Instant::now())))
     }
 
-    /// Looks over all channels, and ends what it finds too late.
-    async fn survey(&self) -> Result<Survey, DbErr> {
+    /// The survey there is, brought up to date where something else may be true by now; otherwise a
+    /// new one. Only what is due is asked about: a look over thousands of channels takes longer than
+    /// a post may be late.
+    async fn surveyed(&self, last: Option<Survey>) -> Result<Survey, DbErr> {
         let asked_at = Instant::now();
+        let last = last.filter(|survey| survey.is_good(asked_at));
+        let stale = last.as_ref().and_then(|last| last.to_ask_again(asked_at));
+        if let (Some(mut last), Some(stale)) = (last, stale) {
+            if !stale.is_empty() {
+                let channels = self.locks.ready_among(stale.clone()).await?;
+                let due = self.due_among(&channels).await?;
+                last.update(&stale, channels, due, asked_at);
+            }
+            return Ok(last);
+        }
         let channels = self.locks.ready_channels().await?;
-        if self.locks.miss_overdue(&channels).await? > 0 {
+        let due = self.due_among(&channels).await?;
+        let poll_interval = jittered(self.settings().poll_interval, rand::random());
+        Ok(Survey::of(channels, due, asked_at, poll_interval))
+    }
+
+    /// The rows of those that have something due; what is too late is ended.
+    async fn due_among(&self, channels: &[ReadyChannel]) -> Result<Vec<channel::Model>, DbErr> {
+        if self.locks.miss_overdue(channels).await? > 0 {
             self.notices.notify_one();
         }
         let due = channels
             .iter()
             .filter(|channel| channel.wait(SLOT_IS_NEAR) == Some(Duration::ZERO));
-        let due = self.rows(due.map(|channel| channel.id).collect()).await?;
-        Ok(Survey::of(channels, due, asked_at))
+        self.rows(due.map(|channel| channel.id).collect()).await
     }
 
     pub(super) async fn rows(&self, ids: Vec<Uuid>) -> Result<Vec<channel::Model>, DbErr> {
@@ -239,15 +253,6 @@ fn worth_a_claim(slots: u32, kept: u32) -> u32 {
 fn share_of(slots: u32, free: u32, left: u32) -> u32 {
     let even = free.div_ceil(left.max(1));
     even.max(slots / SMALLEST_SHARE).min(free)
-}
-
-/// Turns the channels so that the round starts behind the one that was served last (CHAN-5).
-fn start_behind(channels: &mut [ReadyChannel], last_served: Option<Uuid>) {
-    channels.sort_by_key(|channel| channel.id);
-    if let Some(last) = last_served {
-        let behind = channels.partition_point(|channel| channel.id <= last);
-        channels.rotate_left(behind);
-    }
 }
 
 #[cfg(test)]

@@ -116,6 +116,10 @@ impl Engine {
         if matches!(status, Status::Failed | Status::Unconfirmed) {
             self.notices.notify_one();
         }
+        // Its next instant is news to the dispatcher.
+        if matches!(status, Status::Scheduled | Status::Unconfirmed) {
+            self.wake.notify_one();
+        }
     }
 
     /// What an outcome means for the channel: most often nothing.
@@ -155,6 +159,7 @@ impl Engine {
         if let Err(error) = done {
             warn!(%error, channel = channel.row.name, "the channel's state was not written");
         }
+        self.wake.notify_one();
     }
 
     async fn closed(

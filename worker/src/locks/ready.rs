@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::Locks;
 use super::claim::on_its_channel;
-use super::fence::{scalar, status_is};
+use super::fence::{one_of, scalar, status_is};
 use crate::clock;
 use crate::database::Database;
 
@@ -64,6 +64,16 @@ impl Locks {
     /// The channels that are not paused. Its cost is three index probes per channel, whatever waits
     /// in them: it does not walk past rows that may not be taken.
     pub async fn ready_channels(&self) -> Result<Vec<ReadyChannel>, DbErr> {
+        self.ready_where(Condition::all()).await
+    }
+
+    /// Those of these channels that are not paused.
+    pub async fn ready_among(&self, channels: Vec<Uuid>) -> Result<Vec<ReadyChannel>, DbErr> {
+        let among = one_of(self.db.backend(), channel::Column::Id, channels);
+        self.ready_where(Condition::all().add(among)).await
+    }
+
+    async fn ready_where(&self, which: Condition) -> Result<Vec<ReadyChannel>, DbErr> {
         channel::Entity::find()
             .select_only()
             .column(channel::Column::Id)
@@ -74,6 +84,7 @@ impl Locks {
             .column_as(earliest(-1), "patient_at")
             .column_as(clock::db_now(self.db.backend()), "db_now")
             .filter(channel::Column::PausedAt.is_null())
+            .filter(which)
             .into_model()
             .all(self.db.work())
             .await

@@ -61,7 +61,7 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 20)]
     pub(crate) seconds: u64,
 
-    /// The slots of a worker; each of four has half as many
+    /// The slots of each worker
     #[arg(long, global = true, default_value_t = 1000)]
     pub(crate) concurrency: u32,
 

@@ -164,12 +164,8 @@ async fn drain(stage: &Stage, receiver: Receiver, size: u64, workers: u32) -> Re
     };
     scene.load(load).await?;
     scene.settle_down().await?;
-    // Beyond some in flight, more of them only push each other out of the caches.
-    let slots = match workers {
-        1 => stage.common.concurrency,
-        _ => stage.common.concurrency.div_ceil(2),
-    };
-    let settings = ["--concurrency", &slots.to_string()];
+    let slots = stage.common.concurrency.to_string();
+    let settings = ["--concurrency", &slots];
     let mut running = Vec::new();
     for _ in 0..workers {
         running.push(scene.worker(&settings).await?);

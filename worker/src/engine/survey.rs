@@ -256,16 +256,10 @@ mod tests {
     fn a_paced_channel_is_asked_about_each_time() {
         let at = Instant::now();
         let (mut survey, ids) = survey(&[-5, 40_000, 40_000], at);
-        survey.update(&ids[..1], vec![due_in(-5)], Vec::new(), at);
-        let paced = due_in(-5);
-        let rows = vec![row(paced.id, 1_000)];
-        let id = paced.id;
-        survey.update(
-            &survey.to_ask_again(at).unwrap_or_default(),
-            vec![paced],
-            rows,
-            at,
-        );
+        assert_eq!(survey.to_ask_again(at), Some(Vec::new()));
+        let (id, due) = (ids[0], due_in(-5));
+        let rows = vec![row(id, 1_000)];
+        survey.update(&[id], vec![ReadyChannel { id, ..due }], rows, at);
         assert_eq!(survey.to_ask_again(at), Some(vec![id]));
     }
 

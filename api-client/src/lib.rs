@@ -23,7 +23,7 @@ pub mod sandbox;
 pub mod webhook;
 
 pub use channel::{ChannelConfig, ConfigError, Credentials, Registry, masked_url};
-pub use http::{Answer, HttpClient, HttpError, HttpOptions, Line};
+pub use http::{Answer, HttpClient, HttpError, HttpOptions, Line, Target, TargetError};
 
 pub use contract::{
     AssetError, AssetReader, AssetRef, AssetSource, Call, CheckpointError, Checkpoints, Draft,

@@ -37,7 +37,10 @@ impl Prepared {
 
     /// Reads it back as the type it was made from; `None` if it is something else.
     pub fn read<T: DeserializeOwned>(&self) -> Option<T> {
-        T::deserialize(&self.0).ok()
+        // Most have nothing, and an error would be put into words that nobody reads.
+        (!self.0.is_null())
+            .then(|| T::deserialize(&self.0).ok())
+            .flatten()
     }
 }
 

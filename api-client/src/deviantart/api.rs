@@ -1,21 +1,23 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use reqwest::header::CONTENT_TYPE;
-use reqwest::{Method, RequestBuilder};
+use reqwest::Method;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use url::Url;
 
 use super::judge_repeatable;
+use super::oauth::FORM;
 use super::session::Session;
 use super::settings::Settings;
-use crate::http::sensitive_header;
+use crate::http::sensitive;
 use crate::redact::Redact;
 use crate::{Answer, Call, HttpClient, PublishError, TokenStore};
 
 /// The version of the API these shapes are from.
-const MINOR_VERSION: &str = "20240701";
+const MINOR_VERSION: HeaderValue = HeaderValue::from_static("20240701");
+const DA_MINOR_VERSION: HeaderName = HeaderName::from_static("da-minor-version");
 
 /// Requests as the logged-in person.
 pub(super) struct Api {
@@ -73,8 +75,9 @@ impl Api {
         call: &Call,
     ) -> Result<Answer, PublishError> {
         let token = self.session.access_token().await?;
-        let request = self
-            .dressed(self.http.request(Method::POST, url), &token)?
+        let request = self.http.request(Method::POST, url);
+        let request = request
+            .headers(self.dressed(HeaderMap::new(), &token)?)
             .multipart(form);
         Ok(self
             .redact(&token)
@@ -104,7 +107,8 @@ impl Api {
         token: &SecretString,
         call: &Call,
     ) -> Result<Answer, PublishError> {
-        let request = self.dressed(self.http.request(Method::GET, url.clone()), token)?;
+        let request = self.http.request(Method::GET, url.clone());
+        let request = request.headers(self.dressed(HeaderMap::new(), token)?);
         Ok(self
             .redact(token)
             .answer(self.http.send(request, call).await?))
@@ -117,23 +121,25 @@ impl Api {
         token: &SecretString,
         call: &Call,
     ) -> Result<Answer, PublishError> {
-        let line = self.http.line(url, call).await?;
-        let request = self
-            .dressed(line.post(), token)?
-            .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+        let target = self.http.target(url)?;
+        let line = self.http.line(&target, call).await?;
+        let mut headers = self.dressed(line.headers(), token)?;
+        headers.insert(CONTENT_TYPE, FORM);
         Ok(self
             .redact(token)
-            .answer(line.send_once(request, form).await?))
+            .answer(line.send_once(headers, form).await?))
     }
 
+    /// Headers with those that every request as the logged-in person has.
     fn dressed(
         &self,
-        request: RequestBuilder,
+        mut headers: HeaderMap,
         token: &SecretString,
-    ) -> Result<RequestBuilder, PublishError> {
+    ) -> Result<HeaderMap, PublishError> {
         let bearer = SecretString::from(format!("Bearer {}", token.expose_secret()));
-        let request = request.header("da-minor-version", MINOR_VERSION);
-        sensitive_header(request, "authorization", &bearer)
+        headers.insert(DA_MINOR_VERSION, MINOR_VERSION);
+        headers.insert(AUTHORIZATION, sensitive(&bearer)?);
+        Ok(headers)
     }
 
     fn redact(&self, token: &SecretString) -> Redact {

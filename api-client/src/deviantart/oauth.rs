@@ -1,10 +1,13 @@
 use bytes::Bytes;
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use url::form_urlencoded::Serializer;
 
 use super::settings::Settings;
 use crate::{Answer, Call, HttpClient, PublishError};
+
+/// What the platform's irreversible requests are written in.
+pub(super) const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 
 /// One request to the token endpoint, sent at most once: grants are single-use.
 pub(super) async fn grant(
@@ -13,12 +16,11 @@ pub(super) async fn grant(
     fields: &[(&str, &SecretString)],
     call: &Call,
 ) -> Result<Answer, PublishError> {
-    let url = settings.oauth("token");
-    let line = http.line(&url, call).await?;
-    let request = line
-        .post()
-        .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
-    line.send_once(request, form(settings, fields)).await
+    let target = http.target(&settings.oauth("token"))?;
+    let line = http.line(&target, call).await?;
+    let mut headers = line.headers();
+    headers.insert(CONTENT_TYPE, FORM);
+    line.send_once(headers, form(settings, fields)).await
 }
 
 fn form(settings: &Settings, fields: &[(&str, &SecretString)]) -> Bytes {

@@ -2,8 +2,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use hyper::Uri;
-use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::header::HeaderValue;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Url};
 use rustls::ClientConfig;
@@ -11,8 +10,10 @@ use rustls_platform_verifier::ConfigVerifierExt;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::Answer;
+use super::connection::BoxError;
 use super::direct::Direct;
 use super::line::{Line, Way};
+use super::target::{Target, TargetError};
 use crate::{Call, PublishError};
 
 /// How the client connects.
@@ -97,28 +98,30 @@ impl HttpClient {
         }
     }
 
-    /// Waits until one irreversible request may go to this address: until a connection stands, where
-    /// no proxy is in between. To be asked for before the request is written, so that what waits is
-    /// small and what is sent is fresh. Whatever goes wrong here, nothing was sent.
+    /// Reads the address of irreversible requests.
+    pub fn target(&self, url: &Url) -> Result<Target, TargetError> {
+        let request = self.client.post(url.clone()).build();
+        Target::of(&request.map_err(|_| TargetError("it is not one of HTTP"))?)
+    }
+
+    /// Waits until one irreversible request may go there: until a connection stands, where no proxy
+    /// is in between. To be asked for before the request is written, so that what waits is small and
+    /// what is sent is fresh. Whatever goes wrong here, nothing was sent.
     pub async fn line<'a>(
         &'a self,
-        url: &'a Url,
+        target: &'a Target,
         call: &'a Call,
     ) -> Result<Line<'a>, PublishError> {
         call.timeout()?;
-        let unavailable = |error: &dyn Error| PublishError::unavailable(chain(error));
-        let address: Uri = url.as_str().parse().map_err(|error| unavailable(&error))?;
-        let way = match self.direct.reaches(&address) {
+        let way = match self.direct.reaches(target) {
             true => {
-                let reserved = self.direct.reserve(address, call.deadline()).await;
-                Way::Direct(
-                    &self.direct,
-                    reserved.map_err(|error| unavailable(&*error))?,
-                )
+                let reserved = self.direct.reserve(target, call.deadline()).await;
+                let unavailable = |error: BoxError| PublishError::unavailable(chain(&*error));
+                Way::Direct(&self.direct, reserved.map_err(unavailable)?)
             }
-            false => Way::Proxied,
+            false => Way::Proxied(&self.client),
         };
-        Ok(Line::new(&self.client, url, way, call))
+        Ok(Line::new(target, way, call))
     }
 }
 
@@ -129,16 +132,12 @@ impl fmt::Debug for HttpClient {
     }
 }
 
-/// A header whose value never shows in `Debug` output or in the logs of the HTTP stack.
-pub(crate) fn sensitive_header(
-    request: RequestBuilder,
-    name: &'static str,
-    value: &SecretString,
-) -> Result<RequestBuilder, PublishError> {
+/// A header's value that never shows in `Debug` output or in the logs of the HTTP stack.
+pub(crate) fn sensitive(value: &SecretString) -> Result<HeaderValue, PublishError> {
     let mut value = HeaderValue::from_str(value.expose_secret())
         .map_err(|_| PublishError::unauthorized("a credential holds characters no header may"))?;
     value.set_sensitive(true);
-    Ok(request.header(HeaderName::from_static(name), value))
+    Ok(value)
 }
 
 /// What went wrong, without the address: a webhook's address can be a secret.

@@ -5,8 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::{HOST, HeaderMap, HeaderValue};
-use hyper::{Method, Request, Uri};
+use hyper::{Request, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::proxy::matcher::Matcher;
@@ -19,6 +18,7 @@ use super::client::HttpOptions;
 use super::connection::{BoxError, Connection, NotAnswered, TimedOut, Wire};
 use super::guarded::GuardedBody;
 use super::pool::{Pool, Seat, Turn};
+use super::target::Target;
 
 /// Keeps connections and sends over them. Clones share them.
 #[derive(Clone)]
@@ -29,9 +29,9 @@ pub(super) struct Direct {
     proxies: Option<Arc<Matcher>>,
 }
 
-/// A connection for one request to this address.
-pub(super) struct Reserved {
-    address: Uri,
+/// A connection for one request to this target.
+pub(super) struct Reserved<'a> {
+    target: &'a Target,
     seat: Seat,
     connection: Box<Connection>,
     is_new: bool,
@@ -60,30 +60,30 @@ impl Direct {
         }
     }
 
-    /// Whether no proxy stands before this address.
-    pub(super) fn reaches(&self, address: &Uri) -> bool {
+    /// Whether no proxy stands before this target.
+    pub(super) fn reaches(&self, target: &Target) -> bool {
         match &self.proxies {
-            Some(proxies) => proxies.intercept(address).is_none(),
+            Some(proxies) => proxies.intercept(target.address()).is_none(),
             None => true,
         }
     }
 
-    /// Waits for a connection to the host of this address.
-    pub(super) async fn reserve(
+    /// Waits for a connection to the host of this target.
+    pub(super) async fn reserve<'a>(
         &self,
-        address: Uri,
+        target: &'a Target,
         deadline: Instant,
-    ) -> Result<Reserved, BoxError> {
-        let turn = timeout_at(deadline, self.pool.turn(&address)).await;
-        let (seat, connection, is_new) = match turn.map_err(|_| TimedOut)?.ok_or(NoHost)? {
+    ) -> Result<Reserved<'a>, BoxError> {
+        let turn = timeout_at(deadline, self.pool.turn(target.origin())).await;
+        let (seat, connection, is_new) = match turn.map_err(|_| TimedOut)? {
             Turn::Kept(seat, connection) => (seat, connection, false),
             Turn::Open(seat) => {
-                let opened = timeout_at(deadline, Box::pin(self.open(&address))).await;
+                let opened = timeout_at(deadline, Box::pin(self.open(target))).await;
                 (seat, opened.map_err(|_| TimedOut)??, true)
             }
         };
         Ok(Reserved {
-            address,
+            target,
             seat,
             connection,
             is_new,
@@ -93,12 +93,10 @@ impl Direct {
     /// Sends one request over the connection that is reserved for it, and reads its answer.
     pub(super) async fn post(
         &self,
-        mut reserved: Reserved,
-        headers: HeaderMap,
-        body: GuardedBody,
+        mut reserved: Reserved<'_>,
+        mut request: Request<GuardedBody>,
         deadline: Instant,
     ) -> Result<Answer, BoxError> {
-        let mut request = request_to(&reserved.address, headers, body)?;
         loop {
             let asked_at = Instant::now();
             match reserved.connection.send(request, deadline).await {
@@ -114,44 +112,21 @@ impl Direct {
                     ..
                 }) if !reserved.is_new => {
                     request = unsent;
-                    let Reserved { address, seat, .. } = reserved;
+                    let Reserved { target, seat, .. } = reserved;
                     drop(seat);
-                    reserved = Box::pin(self.reserve(address, deadline)).await?;
+                    reserved = Box::pin(self.reserve(target, deadline)).await?;
                 }
                 Err(NotAnswered { error, .. }) => return Err(error),
             }
         }
     }
 
-    async fn open(&self, address: &Uri) -> Result<Box<Connection>, BoxError> {
+    async fn open(&self, target: &Target) -> Result<Box<Connection>, BoxError> {
         self.pool.keep_swept();
-        let wire = self.connector.connect(address.clone()).await?;
+        let wire = self.connector.connect(target.address().clone()).await?;
         Ok(Box::new(Connection::over(wire).await?))
     }
 }
-
-/// A request as the host of its address understands it: the path alone, and a `Host`.
-fn request_to(
-    address: &Uri,
-    headers: HeaderMap,
-    body: GuardedBody,
-) -> Result<Request<GuardedBody>, BoxError> {
-    let mut request = Request::new(body);
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = Uri::from(address.path_and_query().ok_or(NoHost)?.clone());
-    *request.headers_mut() = headers;
-    // Without a name and a password, which reqwest has made a header of, and without a port that goes
-    // without saying, which no parsed address has.
-    let authority = address.authority().ok_or(NoHost)?.as_str();
-    let host = authority.rsplit_once('@').map_or(authority, |(_, it)| it);
-    let host = HeaderValue::from_str(host)?;
-    request.headers_mut().insert(HOST, host);
-    Ok(request)
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("the address has no host")]
-struct NoHost;
 
 /// Connects with TLS where the address says so, within a time of its own.
 #[derive(Clone)]

@@ -8,8 +8,10 @@ mod guarded;
 mod line;
 mod pool;
 mod retry_after;
+mod target;
 
 pub use answer::Answer;
-pub(crate) use client::sensitive_header;
+pub(crate) use client::sensitive;
 pub use client::{HttpClient, HttpError, HttpOptions};
 pub use line::Line;
+pub use target::{Target, TargetError};

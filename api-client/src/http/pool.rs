@@ -2,8 +2,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-use hyper::Uri;
-use hyper::http::uri::{Authority, Scheme};
 use tokio::sync::Notify;
 use tokio::time::{Instant, interval, timeout_at};
 
@@ -25,10 +23,10 @@ const FIRST_TURN: Duration = Duration::from_millis(50);
 /// one in this time.
 const APART: Duration = Duration::from_millis(100);
 
-/// Connections that wait for their next request, by host.
+/// Connections that wait for their next request, by the origin they serve.
 #[derive(Default)]
 pub(super) struct Pool {
-    hosts: Mutex<HashMap<(Scheme, Authority), Arc<Host>>>,
+    hosts: Mutex<HashMap<Arc<str>, Arc<Host>>>,
     swept: OnceLock<()>,
 }
 
@@ -63,16 +61,22 @@ pub(super) enum Turn {
 }
 
 impl Pool {
-    /// A connection to the host of this address, or the right to open one; none if the address has
-    /// no host.
-    pub(super) async fn turn(&self, address: &Uri) -> Option<Turn> {
-        let origin = (address.scheme()?.clone(), address.authority()?.clone());
-        let host = locked(&self.hosts).entry(origin).or_default().clone();
+    /// A connection to this origin, or the right to open one.
+    pub(super) async fn turn(&self, origin: &Arc<str>) -> Turn {
+        let host = self.host(origin);
         if let Some(turn) = host.turn() {
-            return Some(turn);
+            return turn;
         }
         // Boxed like everything that is rarely needed: a request has room for what it awaits.
-        Some(Box::pin(host.wait()).await)
+        Box::pin(host.wait()).await
+    }
+
+    fn host(&self, origin: &Arc<str>) -> Arc<Host> {
+        let mut hosts = locked(&self.hosts);
+        match hosts.get(origin) {
+            Some(host) => host.clone(),
+            None => hosts.entry(origin.clone()).or_default().clone(),
+        }
     }
 
     /// Closes, as long as there is a pool, what has not been used for a while.

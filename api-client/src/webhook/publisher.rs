@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use chrono::Utc;
-use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use reqwest::{Method, RequestBuilder};
+use reqwest::Method;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use secrecy::SecretString;
 use serde_json::json;
 use uuid::Uuid;
@@ -9,23 +9,25 @@ use uuid::Uuid;
 use super::payload::{self, Inlined};
 use super::settings::Settings;
 use super::{judge_commit, judge_look};
-use crate::channel::{is_loopback, secrets_of};
-use crate::http::sensitive_header;
+use crate::channel::{is_loopback, masked_url, secrets_of};
+use crate::http::sensitive;
 use crate::redact::Redact;
 use crate::{
     AssetSource, Call, ChannelConfig, Checkpoints, ConfigError, Draft, Guarantee, HttpClient,
-    IdempotencyKey, Look, Prepared, PublishError, Publisher, Receipt, Verdict,
+    IdempotencyKey, Look, Prepared, PublishError, Publisher, Receipt, Target, Verdict,
 };
 
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A webhook channel.
 pub struct Webhook {
     http: HttpClient,
     settings: Settings,
+    target: Target,
     redact: Redact,
     /// Addresses too: in a receipt they say where the post is, in an error they may be secret.
     redact_errors: Redact,
@@ -38,9 +40,13 @@ impl Webhook {
         let redact = Redact::new(config.credentials.iter().map(|(_, secret)| secret));
         let addresses = [Some(&settings.url), settings.lookup_url.as_ref()];
         let redact_errors = redact.and(addresses.into_iter().flatten().flat_map(secrets_of));
+        let target = config.http.target(&settings.url).map_err(|error| {
+            ConfigError::BadUrl(format!("`{}`: {error}", masked_url(settings.url.as_str())))
+        })?;
         Ok(Self {
             http: config.http,
             settings,
+            target,
             redact,
             redact_errors,
         })
@@ -49,33 +55,31 @@ impl Webhook {
     /// Adds the headers of the convention; gives back the signature, which errors must not show.
     fn identify(
         &self,
-        request: RequestBuilder,
+        headers: &mut HeaderMap,
         key: &str,
         body: &[u8],
-    ) -> Result<(RequestBuilder, Option<SecretString>), PublishError> {
+    ) -> Result<Option<SecretString>, PublishError> {
         let timestamp = Utc::now().timestamp();
-        let request = request
-            .header(WEBHOOK_ID, key)
-            .header(WEBHOOK_TIMESTAMP, timestamp)
-            .header(IDEMPOTENCY_KEY, key);
-        match &self.settings.signer {
-            None => Ok((request, None)),
-            Some(signer) => {
-                let signature = signer.sign(key, timestamp, body);
-                Ok((
-                    sensitive_header(request, "webhook-signature", &signature)?,
-                    Some(signature),
-                ))
-            }
-        }
+        let key_value = HeaderValue::from_str(key)
+            .map_err(|_| PublishError::rejected("the key holds characters no header may"))?;
+        headers.insert(WEBHOOK_ID, key_value.clone());
+        headers.insert(IDEMPOTENCY_KEY, key_value);
+        headers.insert(WEBHOOK_TIMESTAMP, timestamp.into());
+        let Some(signer) = &self.settings.signer else {
+            return Ok(None);
+        };
+        let signature = signer.sign(key, timestamp, body);
+        headers.insert(WEBHOOK_SIGNATURE, sensitive(&signature)?);
+        Ok(Some(signature))
     }
 
     async fn look(&self, key: &str, call: &Call) -> Result<Option<Verdict>, PublishError> {
         let Some(address) = self.settings.lookup_address(key) else {
             return Ok(None);
         };
-        let request = self.http.request(Method::GET, address);
-        let (request, signature) = self.identify(request, key, b"")?;
+        let mut headers = HeaderMap::new();
+        let signature = self.identify(&mut headers, key, b"")?;
+        let request = self.http.request(Method::GET, address).headers(headers);
         let answer = self.http.send(request, call).await?;
         let verdict = judge_look(&answer);
         verdict
@@ -143,13 +147,14 @@ impl Publisher for Webhook {
         key: &IdempotencyKey,
         call: &Call,
     ) -> Result<Receipt, PublishError> {
-        let line = self.http.line(&self.settings.url, call).await?;
+        let line = self.http.line(&self.target, call).await?;
         let files: Inlined = prepared.read().unwrap_or_default();
         let body = payload::encode(draft, &files)?;
-        let request = line.post().header(CONTENT_TYPE, APPLICATION_JSON);
-        let (request, signature) = self.identify(request, key.as_str(), &body)?;
+        let mut headers = line.headers();
+        headers.insert(CONTENT_TYPE, APPLICATION_JSON);
+        let signature = self.identify(&mut headers, key.as_str(), &body)?;
         // Boxed, because many wait for a line and few are on one.
-        let answer = Box::pin(line.send_once(request, body)).await?;
+        let answer = Box::pin(line.send_once(headers, body)).await?;
         judge_commit(
             &self.redact.and(signature).answer(answer),
             self.settings.dedupes,

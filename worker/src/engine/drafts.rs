@@ -1,6 +1,7 @@
 //! What claims are about: posts and their files, loaded for a whole batch at once.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use api_client::{AssetRef, Draft};
 use entity::{asset, post};
@@ -114,12 +115,15 @@ impl Posts {
 
     /// A post for one of its takers. The last one, most often the only one, gets it without a copy.
     fn take(&mut self, id: Uuid) -> Option<Post> {
-        let shared = self.0.get_mut(&id)?;
-        shared.takers = shared.takers.saturating_sub(1);
-        match shared.takers {
-            0 => self.0.remove(&id).map(|shared| shared.post),
-            _ => Some(shared.post.clone()),
-        }
+        let Entry::Occupied(mut shared) = self.0.entry(id) else {
+            return None;
+        };
+        let takers = &mut shared.get_mut().takers;
+        *takers = takers.saturating_sub(1);
+        Some(match *takers {
+            0 => shared.remove().post,
+            _ => shared.get().post.clone(),
+        })
     }
 }
 

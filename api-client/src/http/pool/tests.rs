@@ -7,17 +7,17 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
-fn address() -> Uri {
-    Uri::from_static("http://127.0.0.1:4000/hook")
+fn origin() -> Arc<str> {
+    "http://127.0.0.1:4000".into()
 }
 
 /// The seats of a host that has plenty of connections, all busy.
 async fn plenty(pool: &Pool) -> Vec<Seat> {
     let mut seats = Vec::new();
     for _ in 0..PLENTY {
-        match pool.turn(&address()).await {
-            Some(Turn::Open(seat)) => seats.push(seat),
-            _ => panic!("there is none to keep yet"),
+        match pool.turn(&origin()).await {
+            Turn::Open(seat) => seats.push(seat),
+            Turn::Kept(..) => panic!("there is none to keep yet"),
         }
     }
     seats
@@ -35,9 +35,8 @@ async fn connection() -> (Box<Connection>, TcpStream) {
 }
 
 async fn seat(pool: &Pool) -> Seat {
-    match pool.turn(&address()).await {
-        Some(Turn::Open(seat) | Turn::Kept(seat, _)) => seat,
-        None => panic!("the address has a host"),
+    match pool.turn(&origin()).await {
+        Turn::Open(seat) | Turn::Kept(seat, _) => seat,
     }
 }
 
@@ -49,8 +48,8 @@ fn note(seats: &[Seat], answers_ms: impl IntoIterator<Item = u64>) {
     }
 }
 
-fn is_kept(turn: Option<Turn>) -> bool {
-    matches!(turn, Some(Turn::Kept(..)))
+fn is_kept(turn: Turn) -> bool {
+    matches!(turn, Turn::Kept(..))
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,8 +95,8 @@ async fn a_host_that_has_not_answered_gets_no_more_for_a_while() {
 async fn whoever_waits_goes_on_as_soon_as_another_is_done() {
     let pool = Pool::default();
     let mut seats = plenty(&pool).await;
-    let address = address();
-    let mut waiting = Box::pin(pool.turn(&address));
+    let origin = origin();
+    let mut waiting = Box::pin(pool.turn(&origin));
     assert!(
         waiting.as_mut().now_or_never().is_none(),
         "there are plenty"
@@ -111,10 +110,10 @@ async fn a_connection_serves_the_next_request_to_its_host_alone() {
     let pool = Pool::default();
     let (connection, _theirs) = connection().await;
     seat(&pool).await.give_back(connection, Instant::now());
-    let elsewhere = Uri::from_static("http://127.0.0.1:4001/hook");
+    let elsewhere = "http://127.0.0.1:4001".into();
     assert!(!is_kept(pool.turn(&elsewhere).await));
-    let kept = pool.turn(&address()).await;
-    assert!(!is_kept(pool.turn(&address()).await), "it is in use");
+    let kept = pool.turn(&origin()).await;
+    assert!(!is_kept(pool.turn(&origin()).await), "it is in use");
     assert!(is_kept(kept));
 }
 
@@ -127,7 +126,7 @@ async fn a_connection_that_was_closed_while_it_waited_is_not_used() {
     drop(theirs);
     // The runtime hears of it when it next looks at its sockets.
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert!(!is_kept(pool.turn(&address()).await));
+    assert!(!is_kept(pool.turn(&origin()).await));
 }
 
 #[tokio::test]
@@ -148,12 +147,6 @@ async fn a_connection_that_waited_too_long_is_not_used_and_is_swept_away() {
                 "nothing is left of the host"
             );
         }
-        assert!(!is_kept(pool.turn(&address()).await));
+        assert!(!is_kept(pool.turn(&origin()).await));
     }
-}
-
-#[tokio::test]
-async fn an_address_without_a_host_gets_none() {
-    let turn = Pool::default().turn(&Uri::from_static("/hook")).await;
-    assert!(turn.is_none());
 }

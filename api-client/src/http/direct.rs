@@ -74,8 +74,8 @@ impl Direct {
         target: &'a Target,
         deadline: Instant,
     ) -> Result<Reserved<'a>, BoxError> {
-        let turn = timeout_at(deadline, self.pool.turn(target.origin())).await;
-        let (seat, connection, is_new) = match turn.map_err(|_| TimedOut)? {
+        let turn = self.pool.turn(target.origin(), deadline).await;
+        let (seat, connection, is_new) = match turn.ok_or(TimedOut)? {
             Turn::Kept(seat, connection) => (seat, connection, false),
             Turn::Open(seat) => {
                 let opened = timeout_at(deadline, Box::pin(self.open(target))).await;

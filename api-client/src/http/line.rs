@@ -31,7 +31,7 @@ impl<'a> Line<'a> {
 
     /// What every request says that goes there; the caller adds what this one says.
     pub fn headers(&self) -> HeaderMap {
-        self.target.headers().clone()
+        self.target.headers()
     }
 
     /// Sends a `POST`. The caller's guard is asked right before the first byte. Without an answer the

@@ -13,14 +13,14 @@ use crate::locked::locked;
 mod pace;
 
 /// From so many connections to one host on, it is waited for one that comes free.
-const PLENTY: usize = 16;
+const PLENTY: usize = 8;
 /// How long that is waited for before one more is opened: a host that takes its time is served by as
 /// many as there are requests.
 const TURN: Duration = Duration::from_millis(5);
 /// The same where the host has not answered yet.
 const FIRST_TURN: Duration = Duration::from_millis(50);
 /// Where the host is strained, more connections only give it more to do: then they become more slowly,
-/// one in this time.
+/// one in this time, the next in twice as long, and so on.
 const APART: Duration = Duration::from_millis(100);
 
 /// Connections that wait for their next request, by the origin they serve.
@@ -61,14 +61,14 @@ pub(super) enum Turn {
 }
 
 impl Pool {
-    /// A connection to this origin, or the right to open one.
-    pub(super) async fn turn(&self, origin: &Arc<str>) -> Turn {
+    /// A connection to this origin, or the right to open one; none by the deadline.
+    pub(super) async fn turn(&self, origin: &Arc<str>, deadline: Instant) -> Option<Turn> {
         let host = self.host(origin);
         if let Some(turn) = host.turn() {
-            return turn;
+            return Some(turn);
         }
         // Boxed like everything that is rarely needed: a request has room for what it awaits.
-        Box::pin(host.wait()).await
+        Box::pin(host.wait(deadline)).await
     }
 
     fn host(&self, origin: &Arc<str>) -> Arc<Host> {
@@ -120,23 +120,28 @@ impl Host {
         (lines.busy < PLENTY).then(|| Turn::Open(self.seat(lines)))
     }
 
-    /// Waits for one that comes free, as long as that is better than to open another.
-    async fn wait(self: Arc<Self>) -> Turn {
+    /// Waits for one that comes free, as long as that is better than to open another. One timer is for
+    /// both ends of it: where hundreds wait, each timer is work.
+    async fn wait(self: Arc<Self>, deadline: Instant) -> Option<Turn> {
         let since = Instant::now();
         loop {
             let latest = {
+                let now = Instant::now();
+                if now >= deadline {
+                    return None;
+                }
                 let mut lines = locked(&self.lines);
                 let latest = lines.may_grow_at(since);
-                if Instant::now() >= latest {
-                    lines.grown_at = Some(Instant::now());
-                    return Turn::Open(self.seat(lines));
+                if now >= latest {
+                    lines.grown_at = Some(now);
+                    return Some(Turn::Open(self.seat(lines)));
                 }
-                latest
+                latest.min(deadline)
             };
             if timeout_at(latest, self.freed.notified()).await.is_ok()
                 && let Some(turn) = self.turn()
             {
-                return turn;
+                return Some(turn);
             }
         }
     }
@@ -154,7 +159,9 @@ impl Lines {
             Strain::Unknown => since + FIRST_TURN,
             Strain::AtEase => since + TURN,
             Strain::Strained => {
-                let apart = self.grown_at.map_or(since, |at| at + APART);
+                let more = self.busy.saturating_sub(PLENTY).saturating_add(1);
+                let apart = APART * u32::try_from(more).unwrap_or(u32::MAX);
+                let apart = self.grown_at.map_or(since, |at| at + apart);
                 apart.max(since + TURN)
             }
         }

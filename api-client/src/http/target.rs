@@ -45,7 +45,7 @@ impl Target {
         let read = |text: &str| text.parse().map_err(|_| TargetError("it is not a URI"));
         let host = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort])
             .map_err(|_| TargetError("its host cannot be said in a header"))?;
-        let mut headers = HeaderMap::with_capacity(ROOM);
+        let mut headers = HeaderMap::new();
         headers.insert(HOST, host);
         headers.insert(USER_AGENT, HeaderValue::from_static(NAME));
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
@@ -75,9 +75,12 @@ impl Target {
         &self.origin
     }
 
-    /// What every request to it says.
-    pub(super) fn headers(&self) -> &HeaderMap {
-        &self.headers
+    /// What every request to it says, with room for what one of them says: a plain copy has none.
+    pub(super) fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::with_capacity(ROOM);
+        let copy = self.headers.iter();
+        headers.extend(copy.map(|(name, value)| (name.clone(), value.clone())));
+        headers
     }
 
     /// A request as its host understands it: the path alone, and a `Host`.

@@ -11,11 +11,22 @@ fn origin() -> Arc<str> {
     "http://127.0.0.1:4000".into()
 }
 
+/// What a request gets that has a minute.
+async fn turn(pool: &Pool) -> Turn {
+    turn_to(pool, &origin()).await
+}
+
+async fn turn_to(pool: &Pool, origin: &Arc<str>) -> Turn {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let turn = pool.turn(origin, deadline).await;
+    turn.expect("a minute is enough")
+}
+
 /// The seats of a host that has plenty of connections, all busy.
 async fn plenty(pool: &Pool) -> Vec<Seat> {
     let mut seats = Vec::new();
     for _ in 0..PLENTY {
-        match pool.turn(&origin()).await {
+        match turn(pool).await {
             Turn::Open(seat) => seats.push(seat),
             Turn::Kept(..) => panic!("there is none to keep yet"),
         }
@@ -35,7 +46,7 @@ async fn connection() -> (Box<Connection>, TcpStream) {
 }
 
 async fn seat(pool: &Pool) -> Seat {
-    match pool.turn(&origin()).await {
+    match turn(pool).await {
         Turn::Open(seat) | Turn::Kept(seat, _) => seat,
     }
 }
@@ -68,14 +79,15 @@ async fn a_slow_host_gets_as_many_as_there_are_requests_each_after_a_moment() {
 /// More connections would not make it answer more: it would only have more to answer. But it is never
 /// left with too few for ever.
 #[tokio::test(start_paused = true)]
-async fn a_strained_host_gets_one_more_at_a_time() {
+async fn a_strained_host_gets_one_more_at_a_time_and_each_later_than_the_last() {
     let pool = Pool::default();
     let mut seats = plenty(&pool).await;
     note(&seats, [1, 20, 20, 20, 20]);
     let asked_at = Instant::now();
     seats.extend(futures::future::join_all((0..3).map(|_| seat(&pool))).await);
     let waited = asked_at.elapsed();
-    assert!(waited >= TURN + 2 * APART, "{waited:?}");
+    let apart = TURN + 2 * APART + 3 * APART;
+    assert!((apart..apart + APART).contains(&waited), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,8 +107,7 @@ async fn a_host_that_has_not_answered_gets_no_more_for_a_while() {
 async fn whoever_waits_goes_on_as_soon_as_another_is_done() {
     let pool = Pool::default();
     let mut seats = plenty(&pool).await;
-    let origin = origin();
-    let mut waiting = Box::pin(pool.turn(&origin));
+    let mut waiting = Box::pin(turn(&pool));
     assert!(
         waiting.as_mut().now_or_never().is_none(),
         "there are plenty"
@@ -105,15 +116,26 @@ async fn whoever_waits_goes_on_as_soon_as_another_is_done() {
     assert!(waiting.now_or_never().is_some());
 }
 
+/// Not even the right to open one: a connection that is opened for nobody is work for nothing.
+#[tokio::test(start_paused = true)]
+async fn whoever_has_no_time_left_gets_none() {
+    let pool = Pool::default();
+    let _seats = plenty(&pool).await;
+    let asked_at = Instant::now();
+    let none = pool.turn(&origin(), asked_at + FIRST_TURN / 2).await;
+    assert!(none.is_none());
+    assert_eq!(asked_at.elapsed(), FIRST_TURN / 2);
+}
+
 #[tokio::test]
 async fn a_connection_serves_the_next_request_to_its_host_alone() {
     let pool = Pool::default();
     let (connection, _theirs) = connection().await;
     seat(&pool).await.give_back(connection, Instant::now());
     let elsewhere = "http://127.0.0.1:4001".into();
-    assert!(!is_kept(pool.turn(&elsewhere).await));
-    let kept = pool.turn(&origin()).await;
-    assert!(!is_kept(pool.turn(&origin()).await), "it is in use");
+    assert!(!is_kept(turn_to(&pool, &elsewhere).await));
+    let kept = turn(&pool).await;
+    assert!(!is_kept(turn(&pool).await), "it is in use");
     assert!(is_kept(kept));
 }
 
@@ -126,7 +148,7 @@ async fn a_connection_that_was_closed_while_it_waited_is_not_used() {
     drop(theirs);
     // The runtime hears of it when it next looks at its sockets.
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert!(!is_kept(pool.turn(&origin()).await));
+    assert!(!is_kept(turn(&pool).await));
 }
 
 #[tokio::test]
@@ -147,6 +169,6 @@ async fn a_connection_that_waited_too_long_is_not_used_and_is_swept_away() {
                 "nothing is left of the host"
             );
         }
-        assert!(!is_kept(pool.turn(&origin()).await));
+        assert!(!is_kept(turn(&pool).await));
     }
 }

@@ -7,12 +7,13 @@ use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::time::Instant;
-use tracing::{Instrument, info, info_span, warn};
+use tracing::{Instrument, Span, info, info_span, warn};
 
 use super::Engine;
 use super::held::Hold;
 use super::judge::{self, Effect};
 use super::progress::{FencedCheckpoints, MediaAssets, Progress};
+use super::settling::Remains;
 use super::stopped::Stop;
 use crate::channels::Channel;
 use crate::clock::BootInstant;
@@ -46,10 +47,10 @@ pub(super) struct Done {
 }
 
 impl Engine {
-    /// Publishes one claimed publication, or looks it up, and settles what came of it.
+    /// Publishes one claimed publication, or looks it up, and has settled what came of it.
     ///
     /// A panic in a publisher ends only this publication (WORK-3).
-    pub(crate) async fn publish(&self, work: Box<Work>) {
+    pub(crate) async fn publish(self: &Arc<Self>, work: Box<Work>) {
         let publication = work.claim.publication();
         let span = info_span!(
             "publish",
@@ -80,12 +81,14 @@ impl Engine {
                 }
             };
             self.apply(&channel, effect, probe).await;
-            if let Some(settlement) = settlement {
-                hold.begin_settle();
-                let outcome = self.settle(settlement).await;
-                metric::published_in(&channel.row.name, outcome, started.elapsed());
+            match settlement {
+                Some(settlement) => {
+                    hold.begin_settle();
+                    let remains = Remains::new(self, channel, started, Span::current());
+                    self.settle(settlement, remains).await;
+                }
+                None => self.release_slot(lock),
             }
-            self.holds.remove(lock);
         }
         .instrument(span)
         .await;

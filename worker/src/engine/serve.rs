@@ -178,10 +178,8 @@ impl Engine {
             });
             let engine = Arc::clone(self);
             // Boxed, because a task is moved several times before it first runs.
-            self.publications.spawn(Box::pin(async move {
-                engine.publish(work).await;
-                engine.slot_freed.notify_one();
-            }));
+            self.publications
+                .spawn(Box::pin(async move { engine.publish(work).await }));
         }
         Ok(())
     }

@@ -1,10 +1,13 @@
 //! Getting the word out: settlements are written until they have landed or nobody may write them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api_client::Receipt;
 use entity::{EventKind, Status};
-use tracing::{error, info, warn};
+use tokio::time::Instant;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use tracing::{Instrument, Span, error, info, warn};
 
 use super::Engine;
 use super::backoff;
@@ -17,53 +20,129 @@ use crate::telemetry::metric;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// What is left of a publication while its end is written. Its task is gone: most of what is in flight
+/// waits for this, and what waits should be small.
+pub(super) struct Remains {
+    pub(super) channel: Arc<Channel>,
+    /// When the task began.
+    pub(super) started: Instant,
+    pub(super) span: Span,
+    /// How often it could not be written.
+    tries: u32,
+    /// When it is left to recovery, if it is no receipt.
+    give_up_at: Option<BootInstant>,
+    /// A stopping worker waits for it.
+    _in_flight: TaskTrackerToken,
+}
+
+impl Remains {
+    pub(super) fn new(
+        engine: &Engine,
+        channel: Arc<Channel>,
+        started: Instant,
+        span: Span,
+    ) -> Self {
+        Self {
+            channel,
+            started,
+            span,
+            tries: 0,
+            give_up_at: None,
+            _in_flight: engine.publications.token(),
+        }
+    }
+}
+
 impl Engine {
     /// Settles, again and again while the database is away. A receipt is kept until it is stored
     /// (SETTLE-3); anything else is left to recovery once its lease has run out, or after as long if
     /// heartbeats keep it alive although the database does not take the settlement.
-    ///
-    /// Returns the outcome's name, for the metric.
-    pub(super) async fn settle(&self, mut settlement: Settlement) -> &'static str {
-        let give_up_at = BootInstant::now().plus(settlement.lease().length());
-        for tries in 1.. {
-            let lock = settlement.lock();
-            let Some((back, result)) = self.writer.settle(settlement).await else {
-                self.holds.leave(lock);
-                return "unwritten";
-            };
-            settlement = back;
-            match result {
-                Ok(Settled::Now(status)) => {
-                    self.settled(settlement.ending(), status);
-                    return outcome_name(settlement.ending());
+    pub(super) async fn settle(self: &Arc<Self>, settlement: Settlement, remains: Remains) {
+        let (lock, engine) = (settlement.lock(), Arc::clone(self));
+        let sent = self.writer.settle(settlement, move |settlement, result| {
+            engine.written(settlement, result, remains);
+        });
+        if sent.await.is_err() {
+            // The writer is gone only when the worker is.
+            self.holds.leave(lock);
+        }
+    }
+
+    fn written(
+        self: Arc<Self>,
+        settlement: Settlement,
+        result: Result<Settled, SettleError>,
+        remains: Remains,
+    ) {
+        match result {
+            Ok(settled) => {
+                if let Settled::Now(status) = settled {
+                    let span = &remains.span;
+                    span.in_scope(|| self.settled(settlement.ending(), status));
                 }
-                Ok(Settled::Before) => return outcome_name(settlement.ending()),
-                // Boxed like everything that is rarely needed: a task has room for what it awaits.
-                Err(SettleError::LeaseLost) => return Box::pin(self.lost(&settlement)).await,
-                Err(SettleError::Database(error)) => {
-                    let ends_at = settlement.lease().deadline().min(give_up_at);
-                    let lease_is_over = ends_at.remaining().is_zero();
-                    if receipt_of(settlement.ending()).is_none() && lease_is_over {
-                        warn!(%error, "not settled; recovery will take it from here");
-                        self.holds.leave(lock);
-                        return "unwritten";
-                    }
-                    warn!(%error, tries, "not settled yet");
-                    self.pause(tries).await;
-                }
+                let outcome = outcome_name(settlement.ending());
+                self.ended(settlement.lock(), &remains, outcome);
+            }
+            Err(error) => {
+                let (tracker, span) = (self.publications.clone(), remains.span.clone());
+                let unwritten = self.unwritten(settlement, error, remains);
+                tracker.spawn(unwritten.instrument(span));
             }
         }
-        "unwritten"
+    }
+
+    async fn unwritten(
+        self: Arc<Self>,
+        settlement: Settlement,
+        error: SettleError,
+        mut remains: Remains,
+    ) {
+        let (lock, lease) = (settlement.lock(), settlement.lease());
+        let error = match error {
+            SettleError::LeaseLost => {
+                self.lost(&settlement).await;
+                return self.ended(lock, &remains, "lease_lost");
+            }
+            SettleError::Database(error) => error,
+        };
+        let give_up_at = *remains
+            .give_up_at
+            .get_or_insert_with(|| BootInstant::now().plus(lease.length()));
+        let lease_is_over = lease.deadline().min(give_up_at).remaining().is_zero();
+        if receipt_of(settlement.ending()).is_none() && lease_is_over {
+            warn!(%error, "not settled; recovery will take it from here");
+            self.holds.leave(lock);
+            return self.ended(lock, &remains, "unwritten");
+        }
+        remains.tries += 1;
+        warn!(%error, tries = remains.tries, "not settled yet");
+        self.pause(remains.tries).await;
+        self.settle(settlement, remains).await;
+    }
+
+    /// A publication has ended, under this name in the metric: its slot is free.
+    fn ended(&self, lock: LockRef, remains: &Remains, outcome: &'static str) {
+        metric::published_in(
+            &remains.channel.row.name,
+            outcome,
+            remains.started.elapsed(),
+        );
+        self.release_slot(lock);
+    }
+
+    /// What was under this lock is over.
+    pub(super) fn release_slot(&self, lock: LockRef) {
+        self.holds.remove(lock);
+        self.slot_freed.notify_one();
     }
 
     /// The lock was lost: what it published is evidence, the rest is no longer ours to say.
-    async fn lost(&self, settlement: &Settlement) -> &'static str {
+    async fn lost(&self, settlement: &Settlement) {
         metric::leases_lost(1);
         match receipt_of(settlement.ending()) {
             Some(receipt) => self.adopt(settlement.lock(), receipt).await,
             None => warn!("the lease was lost; nothing was written"),
         }
-        "lease_lost"
     }
 
     /// A receipt is tried until it is stored (SETTLE-4).

@@ -30,10 +30,13 @@ struct MarkOrder {
     answer: oneshot::Sender<(Claim, Result<CommitPermit, MarkRefused>)>,
 }
 
-/// A settlement on its way to the database and back.
+/// What is done once a settlement was written, or could not be: nobody waits for it meanwhile.
+type Afterwards = Box<dyn FnOnce(Settlement, Result<Settled, SettleError>) + Send>;
+
+/// A settlement on its way to the database.
 struct SettleOrder {
     settlement: Settlement,
-    answer: oneshot::Sender<(Settlement, Result<Settled, SettleError>)>,
+    afterwards: Afterwards,
 }
 
 /// The one place marks and settles go through.
@@ -88,17 +91,19 @@ impl Writer {
         answered.await.ok()
     }
 
-    /// Settles a claim; the settlement comes back, so that it can be tried again.
+    /// Takes a settlement to be written; it comes back with the answer, so that it can be tried again,
+    /// and at once if the worker is ending.
     pub(crate) async fn settle(
         &self,
         settlement: Settlement,
-    ) -> Option<(Settlement, Result<Settled, SettleError>)> {
-        let (answer, answered) = oneshot::channel();
-        self.settles
-            .send(SettleOrder { settlement, answer })
-            .await
-            .ok()?;
-        answered.await.ok()
+        afterwards: impl FnOnce(Settlement, Result<Settled, SettleError>) + Send + 'static,
+    ) -> Result<(), Settlement> {
+        let order = SettleOrder {
+            settlement,
+            afterwards: Box::new(afterwards),
+        };
+        let sent = self.settles.send(order).await;
+        sent.map_err(|unsent| unsent.0.settlement)
     }
 }
 
@@ -142,11 +147,12 @@ async fn write_marks(locks: &Locks, orders: impl Iterator<Item = MarkOrder>) {
 }
 
 async fn write_settles(locks: &Locks, orders: impl Iterator<Item = SettleOrder>) {
-    let (settlements, answers): (Vec<_>, Vec<_>) =
-        orders.map(|order| (order.settlement, order.answer)).unzip();
+    let (settlements, afterwards): (Vec<_>, Vec<_>) = orders
+        .map(|order| (order.settlement, order.afterwards))
+        .unzip();
     let results = locks.settle(&settlements).await;
-    for ((settlement, answer), result) in settlements.into_iter().zip(answers).zip(results) {
-        let _ = answer.send((settlement, result));
+    for ((settlement, afterwards), result) in settlements.into_iter().zip(afterwards).zip(results) {
+        afterwards(settlement, result);
     }
 }
 

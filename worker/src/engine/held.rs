@@ -4,27 +4,21 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::locks::{Claim, Lease, LockRef};
 
-/// What runs under one lease.
+/// What runs under one lease. All that is known of it is in one place: most of what is in flight waits,
+/// and pieces that were not touched for a while are slow to come by.
 #[derive(Clone, Debug)]
-pub(crate) struct Hold {
-    /// The running time.
-    pub(crate) lease: Lease,
-    /// The channel it counts for.
-    pub(crate) channel_id: Uuid,
-    /// Cancelled when the lease is lost or the database is silent: whatever is still preparing
-    /// stops at once.
-    pub(crate) stop: CancellationToken,
-    steps: Arc<Steps>,
-}
+pub(crate) struct Hold(Arc<Held>);
 
-/// How far it has come.
 #[derive(Debug)]
-struct Steps {
+struct Held {
+    lease: Lease,
+    channel_id: Uuid,
+    stop: Stop,
     /// Set right before the commit is sent.
     committing: AtomicBool,
     /// Set right before its end is written.
@@ -33,37 +27,76 @@ struct Steps {
     unsettled: Arc<AtomicUsize>,
 }
 
-impl Steps {
-    fn first(unsettled: Arc<AtomicUsize>) -> Arc<Self> {
-        unsettled.fetch_add(1, Ordering::AcqRel);
-        Arc::new(Self {
-            committing: AtomicBool::new(false),
-            settling: AtomicBool::new(false),
-            unsettled,
-        })
+/// Tells whatever is still preparing to stop at once. A token of tokio-util can do more, and is a piece of
+/// its own.
+#[derive(Debug, Default)]
+struct Stop {
+    told: AtomicBool,
+    listeners: Notify,
+}
+
+impl Stop {
+    fn tell(&self) {
+        self.told.store(true, Ordering::Release);
+        self.listeners.notify_waiters();
     }
 
-    fn settle(&self) {
-        if !self.settling.swap(true, Ordering::AcqRel) {
-            self.unsettled.fetch_sub(1, Ordering::AcqRel);
+    async fn told(&self) {
+        // It hears of what is told from here on, before it looks at what was told already.
+        let listening = self.listeners.notified();
+        if !self.told.load(Ordering::Acquire) {
+            listening.await;
         }
     }
 }
 
 impl Hold {
+    fn new(lease: Lease, channel_id: Uuid, unsettled: Arc<AtomicUsize>) -> Self {
+        unsettled.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::new(Held {
+            lease,
+            channel_id,
+            stop: Stop::default(),
+            committing: AtomicBool::new(false),
+            settling: AtomicBool::new(false),
+            unsettled,
+        }))
+    }
+
+    /// The running time.
+    pub(crate) fn lease(&self) -> &Lease {
+        &self.0.lease
+    }
+
+    /// Returns when the lease is lost or the database is silent.
+    pub(crate) async fn stopped(&self) {
+        self.0.stop.told().await;
+    }
+
+    /// Whatever is still preparing stops at once.
+    pub(crate) fn stop(&self) {
+        self.0.stop.tell();
+    }
+
     /// From here on the commit may be on its way.
     pub(crate) fn begin_commit(&self) {
-        self.steps.committing.store(true, Ordering::Release);
+        self.0.committing.store(true, Ordering::Release);
     }
 
     /// Whether the commit may be on its way.
     pub(crate) fn is_committing(&self) -> bool {
-        self.steps.committing.load(Ordering::Acquire)
+        self.0.committing.load(Ordering::Acquire)
     }
 
     /// From here on the lock may be gone because it has ended.
     pub(crate) fn begin_settle(&self) {
-        self.steps.settle();
+        if !self.0.settling.swap(true, Ordering::AcqRel) {
+            self.0.unsettled.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    fn is_settling(&self) -> bool {
+        self.0.settling.load(Ordering::Acquire)
     }
 }
 
@@ -84,12 +117,11 @@ impl Holds {
     /// Takes note of a claim, from its first moment.
     pub(crate) fn add(&self, claim: &Claim) -> Hold {
         let mut known = self.lock();
-        let hold = Hold {
-            lease: claim.lease().clone(),
-            channel_id: claim.publication().channel_id,
-            stop: CancellationToken::new(),
-            steps: Steps::first(known.unsettled.clone()),
-        };
+        let hold = Hold::new(
+            claim.lease().clone(),
+            claim.publication().channel_id,
+            known.unsettled.clone(),
+        );
         known.running.insert(claim.lock().lock_id, hold.clone());
         hold
     }
@@ -97,7 +129,7 @@ impl Holds {
     /// Forgets a lease that ended.
     pub(crate) fn remove(&self, lock: LockRef) {
         if let Some(hold) = self.lock().running.remove(&lock.lock_id) {
-            hold.steps.settle();
+            hold.begin_settle();
         }
     }
 
@@ -105,8 +137,8 @@ impl Holds {
     pub(crate) fn leave(&self, lock: LockRef) {
         let mut known = self.lock();
         if let Some(hold) = known.running.remove(&lock.lock_id) {
-            hold.steps.settle();
-            known.left.push(hold.lease);
+            hold.begin_settle();
+            known.left.push(hold.lease().clone());
         }
     }
 
@@ -123,14 +155,14 @@ impl Holds {
         self.lock()
             .running
             .values()
-            .map(|hold| hold.lease.clone())
+            .map(|hold| hold.lease().clone())
             .collect()
     }
 
     /// Everything this worker ever claimed and that may still be locked.
     pub(crate) fn known(&self) -> Vec<Lease> {
         let known = self.lock();
-        let running = known.running.values().map(|hold| &hold.lease);
+        let running = known.running.values().map(Hold::lease);
         running.chain(&known.left).cloned().collect()
     }
 
@@ -149,7 +181,7 @@ impl Holds {
         self.lock()
             .running
             .values()
-            .filter(|hold| hold.channel_id == channel_id)
+            .filter(|hold| hold.0.channel_id == channel_id)
             .count()
     }
 
@@ -158,14 +190,14 @@ impl Holds {
     pub(crate) fn stop(&self, lock: LockRef) -> bool {
         let known = self.lock();
         let hold = known.running.get(&lock.lock_id);
-        let hold = hold.filter(|hold| !hold.steps.settling.load(Ordering::Acquire));
-        hold.inspect(|hold| hold.stop.cancel()).is_some()
+        let hold = hold.filter(|hold| !hold.is_settling());
+        hold.inspect(|hold| hold.stop()).is_some()
     }
 
     /// Stops everything that has not committed yet.
     pub(crate) fn stop_all(&self) {
         for hold in self.lock().running.values() {
-            hold.stop.cancel();
+            hold.stop();
         }
     }
 
@@ -177,17 +209,48 @@ impl Holds {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt;
+
     use super::*;
+    use crate::clock::BootInstant;
+
+    fn hold(unsettled: &Arc<AtomicUsize>) -> Hold {
+        let [publication_id, lock_id] = [(); 2].map(|()| Uuid::now_v7());
+        let lock = LockRef {
+            publication_id,
+            lock_id,
+            version: 1,
+        };
+        let lease = Lease::new(lock, Duration::from_secs(60), BootInstant::now());
+        Hold::new(lease, Uuid::now_v7(), unsettled.clone())
+    }
 
     #[test]
     fn what_has_come_to_settling_is_counted_off_once() {
         let unsettled = Arc::new(AtomicUsize::new(0));
-        let [one, _other] = [(); 2].map(|()| Steps::first(unsettled.clone()));
+        let [one, _other] = [(); 2].map(|()| hold(&unsettled));
         let left = || unsettled.load(Ordering::Acquire);
         assert_eq!(left(), 2);
-        one.settle();
+        one.begin_settle();
         assert_eq!(left(), 1);
-        one.settle();
+        one.begin_settle();
         assert_eq!(left(), 1, "it ended after it had settled");
+    }
+
+    /// BEAT-3: all that run under a lease hear that it is lost, whether they listened before or after.
+    #[test]
+    fn whoever_listens_is_told_to_stop_and_whoever_listens_later_too() {
+        let [lost, kept] = [(); 2].map(|()| hold(&Arc::default()));
+        let same = lost.clone();
+        let mut waiting = Box::pin(lost.stopped());
+        let mut other = Box::pin(lost.stopped());
+        assert!(waiting.as_mut().now_or_never().is_none(), "nothing is lost");
+        same.stop();
+        assert!(waiting.as_mut().now_or_never().is_some());
+        assert!(other.as_mut().now_or_never().is_some());
+        assert!(lost.stopped().now_or_never().is_some());
+        assert!(kept.stopped().now_or_never().is_none());
     }
 }

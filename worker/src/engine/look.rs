@@ -83,7 +83,7 @@ impl Engine {
             () = tokio::time::sleep(settings.publish_deadline) => Err(PublishError::unavailable(
                 format!("no answer within publish_deadline = {:?}", settings.publish_deadline),
             )),
-            () = work.hold.stop.cancelled() => return Ok((Ending::Released, Effect::Nothing)),
+            () = work.hold.stopped() => return Ok((Ending::Released, Effect::Nothing)),
             () = self.drained.cancelled() => return Ok((Ending::Released, Effect::Nothing)),
         };
         crash_point!("looked");

@@ -75,7 +75,7 @@ impl Engine {
                     let facts = self.facts(&channel, attempts, hold.is_committing());
                     let ending = self.after_panic(phase, &hold, &facts, panic.as_ref());
                     (
-                        Some(Settlement::of_lease(hold.lease.clone(), ending)),
+                        Some(Settlement::of_lease(hold.lease().clone(), ending)),
                         Effect::Failing,
                     )
                 }
@@ -125,12 +125,12 @@ impl Engine {
             .channel
             .publisher
             .prepare(&work.draft, &checkpoints, &assets, &call);
-        let stall_limit = work.hold.lease.length() * 3;
+        let stall_limit = work.hold.lease().length() * 3;
         tokio::select! {
             // Most have nothing to prepare and are done at once, before a timer is set.
             biased;
             prepared = prepare => prepared.map_err(Stop::Error),
-            () = work.hold.stop.cancelled() => Err(Stop::Silence),
+            () = work.hold.stopped() => Err(Stop::Silence),
             () = self.drained.cancelled() => Err(Stop::Shutdown),
             () = progress.stalled(stall_limit) => Err(Stop::Error(PublishError::unavailable(
                 format!("no progress for {stall_limit:?}"),
@@ -178,7 +178,7 @@ impl Engine {
                 {
                     tokio::select! {
                         () = tokio::time::sleep(wait) => {}
-                        () = work.hold.stop.cancelled() => {
+                        () = work.hold.stopped() => {
                             return self.stopped(work, Stop::Silence);
                         }
                         () = self.drained.cancelled() => {
@@ -196,7 +196,7 @@ impl Engine {
     async fn commit(&self, work: Box<Work>, prepared: Prepared, permit: CommitPermit) -> Done {
         let timeout = self.settings().request_timeout;
         let ends_at = BootInstant::now().plus(timeout);
-        let (lease, gate) = (work.hold.lease.clone(), self.gate.clone());
+        let (lease, gate) = (work.hold.lease().clone(), self.gate.clone());
         let may_send = move || gate.is_open() && lease.deadline() >= ends_at;
         if !may_send() {
             return self.stopped(work, Stop::TooLate);
@@ -286,5 +286,5 @@ fn lateness(claim: &Claim) -> Duration {
 
 /// How long a claim may wait for its channel's slot before it is better put back.
 fn longest_slot_wait(work: &Work) -> Duration {
-    work.hold.lease.length() / 2
+    work.hold.lease().length() / 2
 }

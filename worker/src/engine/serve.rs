@@ -153,7 +153,7 @@ impl Engine {
             Ok(posts) => posts,
             Err(error) => {
                 for hold in &holds {
-                    self.holds.remove(hold.lease.lock());
+                    self.holds.remove(hold.lease().lock());
                 }
                 self.locks.release(claims).await;
                 return Err(error);
@@ -161,7 +161,7 @@ impl Engine {
         };
         if !self.gate.is_open() {
             // The heartbeat failed while the claim was on its way and did not know of it.
-            holds.iter().for_each(|hold| hold.stop.cancel());
+            holds.iter().for_each(Hold::stop);
         }
         for (claim, hold) in claims.into_iter().zip(holds) {
             let Some(draft) = posts.draft(claim.publication(), &channel.row.name) else {

@@ -33,7 +33,7 @@ pub struct Lease {
 
 impl Lease {
     /// A lease whose acquiring request was sent at `asked_at`.
-    fn new(lock: LockRef, length: Duration, asked_at: BootInstant) -> Self {
+    pub(crate) fn new(lock: LockRef, length: Duration, asked_at: BootInstant) -> Self {
         let deadline = Arc::new(AtomicU64::new(deadline(asked_at, length).to_nanos()));
         Self {
             lock,

@@ -23,6 +23,7 @@ mod studio;
 mod swarm;
 mod tokens;
 mod transactions;
+mod unread;
 mod ways;
 
 pub(crate) use stage::Stage;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -309,6 +310,12 @@ impl Stage {
         let mut command = punctual(self.folder(), &self.flags(&[])?, &["run"]);
         command.envs(environment.iter().copied());
         RealWorker::of(command).await
+    }
+
+    /// Starts one whose log goes there.
+    pub(crate) async fn real_logging_to(&self, stderr: Stdio) -> Result<RealWorker> {
+        let command = punctual(self.folder(), &self.flags(&[])?, &["run"]);
+        RealWorker::logging_to(stderr, command).await
     }
 
     /// Starts several at once.

@@ -66,14 +66,21 @@ impl RealWorker {
     }
 
     /// Starts this `punctual run` and waits until it is ready.
-    pub(crate) async fn of(mut command: Command) -> Result<Self> {
+    pub(crate) async fn of(command: Command) -> Result<Self> {
+        Self::logging_to(Stdio::piped(), command).await
+    }
+
+    /// The same with its log somewhere else; only what comes through a pipe of its own is kept.
+    pub(crate) async fn logging_to(stderr: Stdio, mut command: Command) -> Result<Self> {
         let mut child = command
             .env("PUNCTUAL_LOG_FORMAT", "json")
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(stderr)
             .spawn()?;
         let log = Log::default();
-        log.keep(child.stderr.take().context("stderr is piped")?);
+        if let Some(stderr) = child.stderr.take() {
+            log.keep(stderr);
+        }
         let out = Log::default();
         out.keep(child.stdout.take().context("stdout is piped")?);
         let ready = tokio::select! {

@@ -4,6 +4,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::Refusal;
+use crate::telemetry::flush_log;
 
 /// The exit code of a command that was told twice to stop.
 const STOPPED_AT_ONCE: i32 = 130;
@@ -20,6 +21,7 @@ pub(super) fn interruption() -> Result<CancellationToken, Refusal> {
             loop {
                 signals.recv().await;
                 if stop.is_cancelled() {
+                    flush_log();
                     std::process::exit(STOPPED_AT_ONCE);
                 }
                 stop.cancel();

@@ -34,6 +34,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::telemetry::flush_log;
+
 pub use flags::{GlobalFlags, SettingFlags};
 pub use refusal::Refusal;
 
@@ -132,7 +134,9 @@ async fn run_command(arguments: impl IntoIterator<Item = OsString>) -> ExitCode 
             return ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(2));
         }
     };
-    match carry_out(cli).await {
+    let done = carry_out(cli).await;
+    flush_log();
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Refusal::OutputClosed) => ExitCode::SUCCESS,
         Err(refusal) => refused(&refusal),

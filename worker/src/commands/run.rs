@@ -194,6 +194,7 @@ impl Signals {
                 _ = self.interrupt.recv() => {}
             }
             warn!("told again to stop: ending at once");
+            telemetry::flush_log();
             std::process::exit(STOPPED_AT_ONCE);
         });
     }

@@ -2,17 +2,23 @@
 //! next. Under load a small group waits a moment for company, so that nothing pays an fsync alone;
 //! where little is in flight nothing waits.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use sea_orm::DbErr;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
+use tracing::error;
 
 use super::held::Holds;
 use crate::locks::{
     Claim, CommitPermit, Locks, Mark, MarkRefused, Replay, SettleError, Settled, Settlement,
     TOGETHER,
 };
+use crate::telemetry::metric;
 
 /// The largest group: all that one transaction may take (LOCK-9). What a statement costs before its
 /// first row is the price of ten rows, so under load the large group is the cheap one.
@@ -139,7 +145,7 @@ async fn write_marks(locks: &Locks, orders: impl Iterator<Item = MarkOrder>) {
             probe: order.probe,
         })
         .collect();
-    let answers = locks.mark(&marks).await;
+    let answers = answers(&marks, |marks| locks.mark(marks).boxed()).await;
     for (order, answer) in orders.into_iter().zip(answers) {
         // Who no longer waits has ended; its mark is then left to recovery.
         let _ = order.answer.send((order.claim, answer));
@@ -150,16 +156,43 @@ async fn write_settles(locks: &Locks, orders: impl Iterator<Item = SettleOrder>)
     let (settlements, afterwards): (Vec<_>, Vec<_>) = orders
         .map(|order| (order.settlement, order.afterwards))
         .unzip();
-    let results = locks.settle(&settlements).await;
+    let results = answers(&settlements, |group| locks.settle(group).boxed()).await;
     for ((settlement, afterwards), result) in settlements.into_iter().zip(afterwards).zip(results) {
-        afterwards(settlement, result);
+        let said = catch_unwind(AssertUnwindSafe(|| afterwards(settlement, result)));
+        if said.is_err() {
+            panicked();
+        }
     }
+}
+
+/// What each of a group came to. A panic is no end of the writer, without which a worker could
+/// publish and never say so: the group is written one by one, and it fails only for whom it is about.
+async fn answers<'g, T, A, E: From<DbErr>>(
+    group: &'g [T],
+    write: impl Fn(&'g [T]) -> BoxFuture<'g, Vec<Result<A, E>>>,
+) -> Vec<Result<A, E>> {
+    if let Ok(answers) = AssertUnwindSafe(write(group)).catch_unwind().await {
+        return answers;
+    }
+    panicked();
+    let mut answers = Vec::with_capacity(group.len());
+    for one in group.chunks(1) {
+        match AssertUnwindSafe(write(one)).catch_unwind().await {
+            Ok(answer) => answers.extend(answer),
+            Err(_) => answers.push(Err(DbErr::Custom("writing it panicked".to_owned()).into())),
+        }
+    }
+    answers
+}
+
+/// The panic itself has been told by whatever tells of panics in this program.
+fn panicked() {
+    metric::panicked();
+    error!("writing a group panicked");
 }
 
 #[cfg(test)]
 mod tests {
-    use futures::FutureExt;
-
     use super::*;
 
     /// SETTLE-5: a group waits for more than it has, not for fewer, and not for nobody.
@@ -179,5 +212,24 @@ mod tests {
         assert!(ready(40, 40), "most are here");
         assert!(!ready(40, 41));
         assert!(ready(GROUP, 1_000), "it is full");
+    }
+
+    /// WORK-3, SETTLE-5: whoever makes the writing panic sinks nobody else, and not the writer.
+    #[tokio::test]
+    async fn a_panic_fails_only_the_one_it_is_about() {
+        let write = |group: &'static [u8]| {
+            let written = group.iter().map(|&one| match one {
+                0 => panic!("as the test says"),
+                _ => Ok(one * 10),
+            });
+            async move { written.collect() }.boxed()
+        };
+        assert_eq!(
+            answers::<_, _, DbErr>(&[1, 2], write).await,
+            [Ok(10), Ok(20)]
+        );
+        let answers = answers::<_, _, DbErr>(&[1, 0, 2], write).await;
+        assert_eq!((&answers[0], &answers[2]), (&Ok(10), &Ok(20)));
+        assert!(answers[1].is_err());
     }
 }

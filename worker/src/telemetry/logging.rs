@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 
-use tracing::{Event, Subscriber};
+use tracing::{Event, Subscriber, warn};
 use tracing_subscriber::filter::{EnvFilter, ParseError};
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, MakeWriter};
@@ -12,6 +13,8 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::TryInitError;
 use uuid::Uuid;
 
+use super::metric;
+use super::outlet::Outlet;
 use crate::settings::LogFormat;
 
 /// What is logged: `debug`, or `info,worker::engine=trace`; `RUST_LOG` where it is not set.
@@ -31,6 +34,9 @@ const QUIET: [&str; 9] = [
     "tokio_cron_scheduler",
 ];
 
+/// Where the lines of this process go.
+static OUTLET: OnceLock<Outlet> = OnceLock::new();
+
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
@@ -45,6 +51,9 @@ pub enum LoggingError {
         /// What is wrong with it.
         reason: ParseError,
     },
+    /// There is no thread to write with.
+    #[error("the system gives no thread for the log: {0}")]
+    NoThread(#[from] std::io::Error),
     /// The embedding program logs already.
     #[error("this program logs already: {0}")]
     Taken(#[from] TryInitError),
@@ -52,6 +61,8 @@ pub enum LoggingError {
 
 /// Starts logging to stderr, for the whole process; `filter` is what [`LOG_VARIABLE`] or `RUST_LOG`
 /// says. Every line carries `worker_id` (LOCK-7), whichever task writes it.
+///
+/// Lines are written a moment later, by a thread of their own: see [`flush_log`].
 pub fn start_logging(
     format: LogFormat,
     filter: Option<&str>,
@@ -59,8 +70,23 @@ pub fn start_logging(
 ) -> Result<(), LoggingError> {
     use tracing_subscriber::util::SubscriberInitExt;
     let colour = std::io::stderr().is_terminal();
-    log_to(std::io::stderr, format, colour, filter, worker_id)?.try_init()?;
+    let outlet = Outlet::start(std::io::stderr(), |lines| {
+        metric::log_lines_lost(lines);
+        warn!(lines, "log lines were lost, because nobody read them");
+    })?;
+    let writer = outlet.clone();
+    log_to(move || writer.clone(), format, colour, filter, worker_id)?.try_init()?;
+    // Whoever else was first would have been refused with `Taken`.
+    let _ = OUTLET.set(outlet);
     Ok(())
+}
+
+/// Waits until what was logged is written, but not for longer than a second: nobody may read it. To
+/// be called before the process ends.
+pub fn flush_log() {
+    if let Some(outlet) = OUTLET.get() {
+        outlet.flush();
+    }
 }
 
 /// The filter of this process's environment.

@@ -24,6 +24,7 @@ const WORKER_DEATHS: &str = "punctual_worker_deaths_total";
 const PANICS: &str = "punctual_panics_total";
 const NOTICES_DELIVERED: &str = "punctual_notices_delivered_total";
 const NOTICES_FAILED: &str = "punctual_notices_failed_total";
+const LOG_LINES_LOST: &str = "punctual_log_lines_lost_total";
 const JOBS: &str = "punctual_jobs_total";
 const PRUNED: &str = "punctual_publications_pruned_total";
 const WORKER_INFO: &str = "punctual_worker_info";
@@ -109,6 +110,11 @@ pub fn notice_failed() {
     counter!(NOTICES_FAILED).increment(1);
 }
 
+/// Log lines that did not fit into what waits, because stderr took none.
+pub fn log_lines_lost(how_many: u64) {
+    counter!(LOG_LINES_LOST).increment(how_many);
+}
+
 /// A scheduled job ran; `result` is `done`, `failed` or `panicked`.
 pub fn job_ran(job: &'static str, result: &'static str) {
     counter!(JOBS, "job" => job, "result" => result).increment(1);
@@ -165,6 +171,10 @@ pub(super) fn describe() {
     describe_counter!(PANICS, "Panics that were contained");
     describe_counter!(NOTICES_DELIVERED, "Events that reached notify_url");
     describe_counter!(NOTICES_FAILED, "Failed tries to post an event");
+    describe_counter!(
+        LOG_LINES_LOST,
+        "Log lines that were lost because nobody read them"
+    );
     describe_counter!(JOBS, "Runs of scheduled jobs, by result");
     describe_counter!(PRUNED, "Finished publications that retention took");
     describe_gauge!(WORKER_INFO, "Who this worker is; always 1");
@@ -180,6 +190,7 @@ pub(super) fn describe() {
         PANICS,
         NOTICES_DELIVERED,
         NOTICES_FAILED,
+        LOG_LINES_LOST,
         PRUNED,
     ] {
         counter!(name).increment(0);

@@ -21,6 +21,7 @@ on_both_engines!(
     a_look_that_fails_never_ends_the_doubt,
     a_look_never_commits,
     a_receipt_meets_a_look_that_found_it,
+    a_receipt_says_more_than_a_look_that_missed_it,
 );
 
 /// A publication in doubt whose look is due.
@@ -238,5 +239,29 @@ async fn a_receipt_meets_a_look_that_found_it(db: TestDb) -> Result<()> {
     let row = scene.row(id).await?;
     assert_eq!(row.status, Status::Published);
     assert_eq!(row.remote_id.as_deref(), Some("7"));
+    Ok(())
+}
+
+/// SETTLE-4: the platform may answer a look before it shows what it has accepted.
+async fn a_receipt_says_more_than_a_look_that_missed_it(db: TestDb) -> Result<()> {
+    let scene = Scene::new(db).await?;
+    let worker = scene.worker().await?;
+    let claim = scene.claimed_by(&worker).await?;
+    let lost = claim.lock();
+    mark(&worker, &claim, Replay::Never).await?;
+    scene.expire(lost.publication_id).await?;
+    worker.recover_stale().await?;
+    let now = scene.now_plus(0);
+    let due = format!("next_attempt_at = {now}");
+    scene.db.set(lost.publication_id, &due).await?;
+    let claim = look(&worker).await?;
+    worker.late_receipt(lost, &receipt("late")).await?;
+
+    let settled = settle(&worker, claim, Ending::Absent).await?;
+
+    assert_eq!(settled, Settled::Now(Status::Published));
+    let row = scene.row(lost.publication_id).await?;
+    assert_eq!(row.remote_id.as_deref(), Some("late"));
+    assert!(row.may_be_live(), "it is not posted again");
     Ok(())
 }

@@ -44,7 +44,10 @@ impl Step {
     /// Whether it proves that the platform does not have what was in doubt.
     fn lifts_doubt(&self, old: &publication::Model) -> bool {
         match self {
-            Self::Settled(_, Ending::Absent, _) => old.phase == Some(Phase::Reconciling),
+            // A receipt that came meanwhile says more than a look that missed it.
+            Self::Settled(_, Ending::Absent, _) => {
+                old.phase == Some(Phase::Reconciling) && old.accepted_at.is_none()
+            }
             Self::Settled(_, ending, own) => {
                 let rejected = matches!(
                     ending,
